@@ -1,0 +1,95 @@
+"""Background passes: by period or when woken, one at a time, no retry inside."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from llmgw.base.clock import Clock
+from llmgw.base.log import get
+
+log = get(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PassSeen:
+    """How the last pass ended. `at` is wall-clock time in seconds."""
+
+    at: float
+    sentence: str | None
+    error: str | None
+
+
+class Periodic:
+    """Runs one idempotent pass again and again.
+
+    A pass takes no input and returns one sentence that says what it did and why. A sentence is
+    logged when it changes; a failure is logged once, and its recovery once. A failed pass is not
+    retried: the next one plans anew.
+
+    Args:
+        name: what the pass is called in logs and status.
+        period: returns the seconds between two passes; asked each time: it can be a setting.
+        run: the pass.
+        clock: the time it keeps.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        period: Callable[[], float],
+        run: Callable[[], Awaitable[str]],
+        clock: Clock,
+    ) -> None:
+        self.name = name
+        self.last: PassSeen | None = None
+        self.passes = 0
+        self._period = period
+        self._run = run
+        self._clock = clock
+        self._wanted = asyncio.Event()
+
+    def wake(self) -> None:
+        """Ask for a pass now; several calls before it begins are one."""
+        self._wanted.set()
+
+    async def run_once(self) -> PassSeen:
+        """Run one pass and return how it ended."""
+        sentence: str | None = None
+        error: str | None = None
+        try:
+            sentence = await self._run()
+        except Exception as failure:
+            error = str(failure) or type(failure).__name__
+            self._note_failure(error, failure)
+        else:
+            self._note_success(sentence)
+        self.last = PassSeen(at=self._clock.now(), sentence=sentence, error=error)
+        self.passes += 1
+        return self.last
+
+    async def run_forever(self) -> None:
+        """Run passes until cancelled."""
+        while True:
+            self._wanted.clear()
+            await self.run_once()
+            await self._wait()
+
+    async def _wait(self) -> None:
+        period = asyncio.ensure_future(self._clock.sleep(self._period()))
+        wanted = asyncio.ensure_future(self._wanted.wait())
+        try:
+            await asyncio.wait({period, wanted}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for waiter in (period, wanted):
+                waiter.cancel()
+            await asyncio.gather(period, wanted, return_exceptions=True)
+
+    def _note_failure(self, error: str, failure: Exception) -> None:
+        if self.last is None or self.last.error != error:
+            log.warning("pass failed", name=self.name, error=error, exc_info=failure)
+
+    def _note_success(self, sentence: str) -> None:
+        if self.last is not None and self.last.error is not None:
+            log.info("pass recovered", name=self.name, sentence=sentence)
+        elif self.last is None or self.last.sentence != sentence:
+            log.info("pass", name=self.name, sentence=sentence)

@@ -1,0 +1,46 @@
+"""Bytes and durations as people read and write them. Inside there are only bytes and seconds."""
+
+import re
+
+from llmgw.base.errors import Unreadable
+
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?\s*$")
+
+
+def parse_seconds(text: str) -> float:
+    """Return the seconds of `500ms`, `30s`, `5m`, `2h`, `1d` or `12` (seconds)."""
+    match = _DURATION.match(text)
+    if match is None:
+        raise Unreadable(f"{text!r} is not a duration", hint="write it like 30s, 5m, 2h or 1d")
+    return float(match[1]) * _SECONDS[match[2] or "s"]
+
+
+def show_bytes(count: int | None) -> str:
+    """Return a size for a table: `80 GB`, `1.5 MB`; `-` when it is not known."""
+    if count is None:
+        return "-"
+    value = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(value) < 1000:
+            return f"{value:.0f} {unit}" if value >= 10 or unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} TB"
+
+
+def show_seconds(seconds: float | None) -> str:
+    """Return a duration for a table: `350ms`, `4.2s`, `3m12s`, `4d03h`; `-` when not known."""
+    if seconds is None:
+        return "-"
+    if seconds < 1:
+        return f"{seconds * 1000:.0f}ms"
+    if seconds < 10:
+        return f"{seconds:.1f}s"
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02d}s"
+    if whole < 86400:
+        return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
+    return f"{whole // 86400}d{whole % 86400 // 3600:02d}h"

@@ -1,0 +1,101 @@
+"""What an engine can be given, and what it measures."""
+
+from llmgw.model.record import Record
+
+GPU = "gpu"
+MIG = "mig"
+
+
+class PciLink(Record, frozen=True, kw_only=True):
+    """A card's PCIe link. Generations and lanes; None where the driver does not say."""
+
+    max_generation: int | None = None
+    """Fastest generation that card and slot allow together."""
+    card_generation: int | None = None
+    lanes: int | None = None
+    max_lanes: int | None = None
+
+
+class NicDistance(Record, frozen=True, kw_only=True):
+    """How far a network adapter is from a device: PIX, PXB, PHB, NODE or SYS."""
+
+    adapter: str
+    distance: str
+
+
+class NvlinkFabric(Record, frozen=True, kw_only=True):
+    """One GPU's membership of an NVLink domain, as `nvidia-smi -q` tells it."""
+
+    state: str | None = None
+    status: str | None = None
+    cluster_uuid: str | None = None
+    clique_id: int | None = None
+    bandwidth: str | None = None
+
+
+class Device(Record, frozen=True, kw_only=True):
+    """A GPU, or one MIG instance of a GPU. Memory in bytes."""
+
+    uuid: str
+    kind: str | None = None
+    """`gpu` or `mig`."""
+    number: int | None = None
+    """The card's number; an instance: 1000 + 100 * card + instance."""
+    name: str | None = None
+    vendor: str | None = None
+    device_class: str | None = None
+    """As placement counts them: `h100-80g`, `a100-80g-mig-3g.40gb`."""
+    card_uuid: str | None = None
+    """The card of an instance; None for a card."""
+    memory_bytes: int | None = None
+    unified: bool | None = None
+    """The device has no memory of its own: the machine's counts."""
+    pci_address: str | None = None
+    numa_node: int | None = None
+    mig_enabled: bool | None = None
+    mig_profile: str | None = None
+    gpu_instance: int | None = None
+    compute_instance: int | None = None
+    compute_capability: str | None = None
+    nvlink_peers: tuple[str, ...] | None = None
+    adapters: tuple[NicDistance, ...] | None = None
+    pci: PciLink | None = None
+    nvlink: NvlinkFabric | None = None
+    unhealthy: tuple[str, ...] | None = None
+    """Why nothing can be placed on it, in words; empty when it is fine, None when not known."""
+
+
+class ForeignProcess(Record, frozen=True, kw_only=True):
+    """A process on a device that is not one of llmgw's own engines."""
+
+    pid: int
+    command: str | None = None
+    memory_bytes: int | None = None
+
+
+class DeviceSample(Record, frozen=True, kw_only=True):
+    """One device's readings. Percent 0-100, watts, degrees Celsius, bytes, MHz."""
+
+    uuid: str
+    busy_percent: float | None = None
+    """Share of time in which any kernel ran; not a measure of work."""
+    memory_used_bytes: int | None = None
+    memory_total_bytes: int | None = None
+    memory_bandwidth_percent: float | None = None
+    sm_clock_mhz: float | None = None
+    power_watts: float | None = None
+    power_limit_watts: float | None = None
+    temperature_celsius: float | None = None
+    memory_temperature_celsius: float | None = None
+    fan_percent: float | None = None
+    throttle_reasons: tuple[str, ...] | None = None
+    ecc_corrected: int | None = None
+    ecc_uncorrected: int | None = None
+    pcie_replays: int | None = None
+    sm_active_percent: float | None = None
+    sm_occupancy_percent: float | None = None
+    tensor_active_percent: float | None = None
+    dram_active_percent: float | None = None
+    foreign: tuple[ForeignProcess, ...] | None = None
+    age: float | None = None
+    """Seconds since the reading."""

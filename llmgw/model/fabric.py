@@ -1,0 +1,49 @@
+"""Network ports and what they are plugged into."""
+
+from llmgw.model.record import Record
+
+
+class PortCounter(Record, frozen=True, kw_only=True):
+    """One counter of a port, as sysfs names it."""
+
+    name: str
+    value: int
+
+
+class Port(Record, frozen=True, kw_only=True):
+    """An InfiniBand or RoCE port. Rate in bit/s."""
+
+    adapter: str
+    number: int
+    link_layer: str | None = None
+    state: str | None = None
+    physical_state: str | None = None
+    rate: int | None = None
+    lid: int | None = None
+    node_guid: str | None = None
+    port_guid: str | None = None
+    master_guid: str | None = None
+    """GUID of the master subnet manager that this port sees."""
+    network: str | None = None
+    """IP network of the RoCE v2 address."""
+    fabric: str | None = None
+    """The name that the node's configuration gives the fabric."""
+    counters: tuple[PortCounter, ...] | None = None
+
+
+class SubnetManager(Record, frozen=True, kw_only=True):
+    """A subnet manager seen on a fabric."""
+
+    guid: str
+    lid: int | None = None
+    priority: int | None = None
+    state: str | None = None
+
+
+class NvlinkDomain(Record, frozen=True, kw_only=True):
+    """GPUs that reach each other over NVLink, whatever node they are in."""
+
+    cluster_uuid: str | None = None
+    clique_id: int | None = None
+    imex_running: bool | None = None
+    imex_channels: tuple[str, ...] | None = None

@@ -1,0 +1,95 @@
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from llmgw.base.periodic import Periodic
+from tests.fakes.clock import FakeClock, settle
+
+
+@asynccontextmanager
+async def running(periodic: Periodic) -> AsyncIterator[None]:
+    task = asyncio.create_task(periodic.run_forever())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_it_runs_at_once_and_then_each_period(clock: FakeClock) -> None:
+    async def act() -> str:
+        return "did it"
+
+    periodic = Periodic("p", lambda: 5.0, act, clock)
+    async with running(periodic):
+        await settle()
+        assert periodic.passes == 1
+        await clock.advance(4.9)
+        assert periodic.passes == 1
+        await clock.advance(0.2)
+        assert periodic.passes == 2
+    assert periodic.last is not None
+    assert periodic.last.sentence == "did it"
+
+
+async def test_waking_it_many_times_is_one_pass_without_waiting(clock: FakeClock) -> None:
+    async def act() -> str:
+        return "did it"
+
+    periodic = Periodic("p", lambda: 3600.0, act, clock)
+    async with running(periodic):
+        await settle()
+        for _ in range(5):
+            periodic.wake()
+        await settle()
+        assert periodic.passes == 2
+
+
+async def test_a_wake_during_a_pass_is_not_lost(clock: FakeClock) -> None:
+    gate = asyncio.Event()
+
+    async def act() -> str:
+        await gate.wait()
+        return "did it"
+
+    periodic = Periodic("p", lambda: 3600.0, act, clock)
+    async with running(periodic):
+        await settle()
+        periodic.wake()
+        gate.set()
+        await settle()
+        assert periodic.passes == 2
+
+
+async def test_a_failed_pass_is_remembered_and_the_next_one_runs(clock: FakeClock) -> None:
+    fails = [True, False]
+
+    async def act() -> str:
+        if fails.pop(0):
+            raise RuntimeError("store is away")
+        return "caught up"
+
+    periodic = Periodic("p", lambda: 1.0, act, clock)
+    async with running(periodic):
+        await settle()
+        assert periodic.last is not None
+        assert periodic.last.error == "store is away"
+        await clock.advance(1.0)
+        assert periodic.last.sentence == "caught up"
+        assert periodic.last.error is None
+
+
+async def test_the_period_is_asked_each_time(clock: FakeClock) -> None:
+    period = [10.0]
+
+    async def act() -> str:
+        return ""
+
+    periodic = Periodic("p", lambda: period[0], act, clock)
+    async with running(periodic):
+        await settle()
+        period[0] = 1.0
+        await clock.advance(10.0)
+        assert periodic.passes == 2
+        await clock.advance(1.0)
+        assert periodic.passes == 3

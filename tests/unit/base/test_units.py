@@ -1,0 +1,46 @@
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llmgw.base.errors import Unreadable
+from llmgw.base.units import parse_seconds, show_bytes, show_seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("500ms", 0.5), ("30s", 30), ("5m", 300), ("2h", 7200), ("12", 12)]
+)
+def test_durations_are_read(text: str, seconds: float) -> None:
+    assert parse_seconds(text) == seconds
+
+
+def test_a_duration_that_is_none_is_refused() -> None:
+    with pytest.raises(Unreadable):
+        parse_seconds("soon")
+
+
+def test_what_is_not_known_is_a_dash_and_zero_is_zero() -> None:
+    assert show_bytes(None) == show_seconds(None) == "-"
+    assert show_bytes(0) == "0 B"
+    assert show_seconds(0) == "0ms"
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(999, "999 B"), (1500, "1.5 kB"), (80_000_000_000, "80 GB")]
+)
+def test_sizes_are_shown_short(count: int, text: str) -> None:
+    assert show_bytes(count) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.35, "350ms"), (4.21, "4.2s"), (192, "3m12s"), (356_400, "4d03h")]
+)
+def test_durations_are_shown_short(seconds: float, text: str) -> None:
+    assert show_seconds(seconds) == text
+
+
+@given(st.text(max_size=20))
+def test_no_text_makes_the_reader_raise_anything_but_unreadable(text: str) -> None:
+    with suppress(Unreadable):
+        assert parse_seconds(text) >= 0

@@ -1,0 +1,141 @@
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llmgw.base.errors import Unreadable
+from llmgw.model.catalog import Model
+from llmgw.model.record import Written
+from llmgw.model.settings import Settings
+from llmgw.model.written import layered, read_json, read_yaml, to_yaml
+
+
+class Small(Written, kw_only=True, frozen=True):
+    name: str
+    workers: int = 2
+    servers: tuple[str, ...] = ()
+    print_ready: bool = False
+
+
+class Loose(Written, kw_only=True, frozen=True):
+    """Takes anything in one place, as a setting's new value does."""
+
+    any: object
+
+
+def test_an_unknown_field_is_refused_with_its_path_and_the_nearest_name() -> None:
+    with pytest.raises(Unreadable) as caught:
+        read_yaml("link: {lost_aftr: 3}", Settings, "settings.yaml")
+    assert caught.value.message == "settings.yaml: link.lost_aftr: no such field"
+    assert caught.value.hint == "did you mean 'lost_after'?"
+
+
+def test_an_unknown_field_in_a_list_names_the_place() -> None:
+    text = "name: a\nprofiles: [{engine: llamacpp, contxt: 5}]"
+    with pytest.raises(Unreadable) as caught:
+        read_yaml(text, Model, "m.yaml")
+    assert "profiles[0].contxt" in caught.value.message
+    assert caught.value.hint == "did you mean 'context'?"
+
+
+def test_a_wrong_type_names_the_path_and_both_types() -> None:
+    with pytest.raises(Unreadable) as caught:
+        read_yaml("link: {lost_after: soon}", Settings, "f")
+    assert caught.value.message == "f: link.lost_after: Expected `float`, got `str`"
+
+
+@pytest.mark.parametrize("text", ["{", "a: [", "\t- x", "!!python/object:os.system {}"])
+def test_what_is_not_yaml_or_wants_to_run_code_is_refused_in_one_line(text: str) -> None:
+    with pytest.raises(Unreadable) as caught:
+        read_yaml(text, Settings, "f")
+    assert "\n" not in caught.value.message
+
+
+DEEP = 1_200
+BOMB = "\n".join(
+    ["a: &a0 [x, x]", *(f"{chr(98 + n)}: &a{n + 1} [{','.join(9 * [f'*a{n}'])}]" for n in range(9))]
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * DEEP,
+        "{a: " * DEEP,
+        "- " * DEEP,
+        f"name: {'9' * 5000}",
+        f"name: {'1' * 400}e400",
+        "name: 2026-99-99",
+        "name: &a [*a]",
+        "&a [*a]",
+        BOMB,
+        f"{BOMB}\nname: *a9",
+        f"{BOMB}\nname: x\nprofiles: *a9",
+    ],
+)
+@pytest.mark.parametrize("type_", [Model, Settings, Loose])
+def test_hostile_yaml_is_refused_in_one_line(text: str, type_: type) -> None:
+    with pytest.raises(Unreadable) as caught:
+        read_yaml(text, type_, "f")
+    assert "\n" not in caught.value.message
+    assert len(caught.value.message) < 300
+
+
+@pytest.mark.parametrize("text", ["[" * DEEP, '{"any": ' * DEEP, '{"any": ' + "[" * DEEP])
+@pytest.mark.parametrize("type_", [Model, Loose])
+def test_json_of_too_many_levels_is_refused_in_one_line(text: str, type_: type) -> None:
+    with pytest.raises(Unreadable) as caught:
+        read_json(text, type_, "f")
+    assert "\n" not in caught.value.message
+
+
+@given(st.text(max_size=60))
+def test_no_text_makes_the_readers_raise_anything_but_unreadable(text: str) -> None:
+    for read in (read_yaml, read_json):
+        with suppress(Unreadable):
+            read(text, Settings, "f")
+
+
+def test_what_is_written_as_yaml_reads_back_the_same() -> None:
+    assert read_yaml(to_yaml(Settings()), Settings, "f") == Settings()
+
+
+def _layered(flags: dict[str, object], environ: dict[str, str], text: str | None) -> Small:
+    return layered(Small, flags=flags, environ=environ, file=Path("s.yaml"), file_text=text)
+
+
+def test_a_flag_beats_a_variable_beats_the_file_beats_the_default() -> None:
+    text = "name: file\nworkers: 3"
+    environ = {"LLMGW_NAME": "variable", "LLMGW_WORKERS": "4"}
+    assert _layered({}, {}, "name: file").workers == 2
+    assert _layered({}, {}, text).workers == 3
+    assert _layered({}, environ, text).workers == 4
+    assert _layered({"workers": 5}, environ, text).workers == 5
+    assert _layered({"workers": None}, environ, text).name == "variable"
+
+
+def test_lists_and_truths_can_stand_in_variables() -> None:
+    environ = {"LLMGW_NAME": "n", "LLMGW_SERVERS": "a:1,b:2", "LLMGW_PRINT_READY": "true"}
+    small = _layered({}, environ, None)
+    assert small.servers == ("a:1", "b:2")
+    assert small.print_ready is True
+
+
+def test_each_source_names_itself_in_its_errors() -> None:
+    with pytest.raises(Unreadable, match="LLMGW_WORKERS"):
+        _layered({"name": "n"}, {"LLMGW_WORKERS": "many"}, None)
+    with pytest.raises(Unreadable, match=r"s\.yaml: wrkers: no such field"):
+        _layered({"name": "n"}, {}, "wrkers: 2")
+    with pytest.raises(Unreadable, match="command line"):
+        _layered({}, {}, None)
+
+
+def test_a_required_field_may_come_from_a_flag_when_the_file_leaves_it_out() -> None:
+    assert _layered({"name": "n"}, {}, "workers: 3").workers == 3
+
+
+def test_a_file_that_is_no_mapping_is_refused() -> None:
+    with pytest.raises(Unreadable, match="must be a mapping"):
+        _layered({"name": "n"}, {}, "- a")
