@@ -1,0 +1,1 @@
+"""Wire messages (`wire`, generated) and their conversion to records (`convert`)."""
