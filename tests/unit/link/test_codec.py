@@ -1,0 +1,84 @@
+"""Bytes become records or one error, whatever they are; heartbeats never become betterproto2."""
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from llmgw.base.errors import Unreadable
+from llmgw.link import codec
+from llmgw.model.device import DeviceSample
+from llmgw.model.link import (
+    AgentControl,
+    AgentMessage,
+    GatewayControl,
+    GatewayMessage,
+    JoinRequest,
+    Ping,
+    Pong,
+)
+from llmgw.model.node import Heartbeat, Register
+from llmgw.model.shard import ShardStatus
+from llmgw_proto.wire.llmgw import v1
+
+TYPES = (AgentMessage, AgentControl, GatewayMessage, GatewayControl, JoinRequest)
+BEAT = AgentMessage(heartbeat=Heartbeat(sequence=7, devices=(DeviceSample(uuid="GPU-1"),)))
+REGISTER = AgentMessage(register=Register(node="gpu-01", labels={"rack": "a"}))
+
+
+@pytest.mark.parametrize("record", [BEAT, REGISTER, AgentControl(ping=Ping(number=0))])
+def test_a_record_comes_back_as_it_was(record):
+    assert codec.decode(codec.encode(record), type(record)) == record
+
+
+@given(st.sampled_from(TYPES), st.binary(max_size=200))
+@example(AgentMessage, b"\xff")
+def test_no_bytes_make_reading_raise_anything_but_unreadable(record, data):
+    try:
+        read = codec.decode(data, record)
+    except Unreadable:
+        return
+    assert isinstance(read, record)
+
+
+@pytest.mark.parametrize("record", [BEAT, REGISTER])
+def test_every_cut_message_is_refused_or_says_less(record):
+    data = codec.encode(record)
+    for size in range(1, len(data)):
+        with pytest.raises(Unreadable, match="AgentMessage"):
+            codec.decode(data[:size], AgentMessage)
+
+
+def test_a_heartbeat_is_neither_written_nor_read_by_betterproto2(monkeypatch):
+    def never(*_, **__):
+        raise AssertionError("a heartbeat became a betterproto2 object")
+
+    data = codec.encode(BEAT)
+    for message in (v1.AgentMessage, v1.Heartbeat, v1.DeviceSample):
+        monkeypatch.setattr(message, "__init__", never)
+        monkeypatch.setattr(message, "parse", never)
+    assert codec.encode(BEAT) == data
+    assert codec.decode(data, AgentMessage) == BEAT
+    with pytest.raises(AssertionError):
+        codec.encode(REGISTER)
+
+
+def test_a_choice_made_twice_is_the_last_one_as_the_format_says():
+    twice = codec.encode(REGISTER) + codec.encode(AgentMessage(pong=Pong(number=1)))
+    assert codec.decode(twice, AgentMessage) == AgentMessage(pong=Pong(number=1))
+
+
+def test_fields_of_a_newer_peer_are_passed_over():
+    newer = codec.encode(AgentMessage(shard=ShardStatus(replica="r"))) + b"\xa2\x06\x01x"
+    assert codec.decode(newer, AgentMessage).shard == ShardStatus(replica="r")
+
+
+def test_a_field_of_another_wire_type_is_as_if_it_were_not_there():
+    # `node`, a text, as a number: betterproto2 alone would make it the record's text.
+    assert codec.decode(b"\x0a\x02\x08\x05", AgentMessage).register == Register(node="")
+
+
+def test_services_name_the_routes_of_the_sources():
+    for service in codec.SERVICES.values():
+        assert service.route.startswith("/llmgw.v1.")
+        assert service.up.__name__ in dir(v1)
+        assert service.down.__name__ in dir(v1)
