@@ -1,0 +1,1 @@
+"""Deciding, as functions of values: placement, reconciling, checks and explanations of plans."""

@@ -1,0 +1,91 @@
+"""Devices that reach each other well, and nodes that share one physical network."""
+
+from collections.abc import Iterable, Sequence
+
+from llmgw.model.device import Device
+from llmgw.model.fabric import Port
+from llmgw.model.node import Node
+from llmgw.plan.records import NEVER, NOT_NOW, Verdict
+
+RULE = "fabric"
+_ACTIVE = "ACTIVE"
+_ETHERNET = "ethernet"
+
+
+def together(free: Sequence[Device], count: int) -> tuple[Device, ...]:
+    """Return `count` of the free devices: NVLink peers first, then those of one NUMA node.
+
+    `free` is by number and long enough; where nothing is known of peers the lowest numbers win.
+    """
+    if count >= len(free) or count <= 1:
+        return tuple(free[:count])
+    groups = (_around(seed, free, count) for seed in free)
+    return min(groups, key=_distance)
+
+
+def fabric_of(node: Node, name: str | None) -> str | Verdict:
+    """Return what tells a node's physical network from others, or why it has none, in words.
+
+    An InfiniBand network is told by its master subnet manager, a RoCE one by its IP network.
+
+    Args:
+        node: the node.
+        name: only ports of the fabric that the configuration calls so; None: any.
+    """
+    ports = node.inventory.ports
+    wanted = f" of fabric {name}" if name else ""
+    if ports is None:
+        return _refused(NOT_NOW, f"{node.id}: no data of its network ports yet")
+    up = [
+        port
+        for port in ports
+        if _ACTIVE in (port.state or "").upper() and name in {None, port.fabric}
+    ]
+    if not up:
+        return _refused(NEVER, f"{node.id}: no active network port{wanted}")
+    found = sorted({key for port in up if (key := _network(port)) is not None})
+    if not found:
+        return _refused(NOT_NOW, f"{node.id}: can't say which network its ports{wanted} are on")
+    if len(found) > 1:
+        return _refused(
+            NEVER, f"{node.id}: its ports{wanted} are on {len(found)} networks: {', '.join(found)}"
+        )
+    return found[0]
+
+
+def _network(port: Port) -> str | None:
+    if (port.link_layer or "").lower() == _ETHERNET:
+        return f"RoCE {port.network}" if port.network else None
+    return f"InfiniBand {port.master_guid}" if port.master_guid else None
+
+
+def _refused(kind: str, words: str) -> Verdict:
+    return Verdict(kind=kind, rule=RULE, words=words)
+
+
+def _around(seed: Device, free: Iterable[Device], count: int) -> tuple[Device, ...]:
+    peers = set(seed.nvlink_peers or ())
+    order = {device.uuid: place for place, device in enumerate(free)}
+    near = sorted(
+        free,
+        key=lambda other: (
+            other is not seed,
+            other.uuid not in peers,
+            other.numa_node != seed.numa_node,
+            order[other.uuid],
+        ),
+    )
+    return tuple(sorted(near[:count], key=lambda device: order[device.uuid]))
+
+
+def _distance(group: Sequence[Device]) -> tuple[int, int, int]:
+    """Return how badly a group is connected: pairs without NVLink, NUMA nodes, numbers spread."""
+    peers = [set(device.nvlink_peers or ()) for device in group]
+    apart = sum(
+        1
+        for place, device in enumerate(group)
+        for other in range(place)
+        if device.uuid not in peers[other]
+    )
+    numbers = [device.number or 0 for device in group]
+    return apart, len({device.numa_node for device in group}), sum(numbers)

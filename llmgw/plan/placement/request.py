@@ -1,0 +1,100 @@
+"""What is to be placed: one more replica of a model under a profile."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from llmgw.model.catalog import Model, PackageSource, PathSource, Profile
+from llmgw.model.weights import cache_name
+from llmgw.plan.records import Verdict
+
+_GB = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One more replica, with what it needs of each node worked out. Make it with `request`.
+
+    Bytes, and `None` for what it does not ask for.
+    """
+
+    model: Model
+    profile: Profile
+    memory_bytes: int | None
+    """Host memory that the node must have free."""
+    disk_bytes: int | None
+    """Space for its weights where they are not held yet."""
+    weights: str | None
+    """What its weights are called on a node that holds them; None: it needs none."""
+    ordered: bool
+    """The settings order its engine on every node."""
+    held_back: Mapping[str, Verdict] = field(default_factory=dict)
+    """Nodes that are turned away beforehand, after failed starts there."""
+
+    @property
+    def reserved_bytes(self) -> int | None:
+        """Return the host memory that is booked for it: only a replica on the CPU books any."""
+        return self.memory_bytes if self.profile.gpus == 0 else None
+
+    def shape(self) -> tuple[object, ...]:
+        """Return all that makes two requests alike on a node that knows neither model yet."""
+        profile = self.profile
+        return (
+            profile.engine,
+            profile.engine_version,
+            profile.device_classes,
+            profile.gpus,
+            profile.nodes,
+            profile.tensor_parallel,
+            profile.pipeline_parallel,
+            profile.cpu_cores,
+            self.memory_bytes,
+            self.disk_bytes,
+            self.ordered,
+            tuple(sorted(profile.node_selector.items())),
+        )
+
+
+def request(
+    model: Model,
+    profile: Profile,
+    *,
+    ordered: Collection[str] = (),
+    held_back: Mapping[str, Verdict] | None = None,
+) -> Request:
+    """Return the request for one more replica of a model.
+
+    Args:
+        model: the catalog's.
+        profile: one of its profiles.
+        ordered: engines that the settings order.
+        held_back: nodes that are turned away beforehand.
+    """
+    return Request(
+        model=model,
+        profile=profile,
+        memory_bytes=_bytes(profile.min_memory_gb),
+        disk_bytes=_disk(model, profile),
+        weights=_weights(model),
+        ordered=profile.engine in ordered,
+        held_back=held_back or {},
+    )
+
+
+def _bytes(gigabytes: float | None) -> int | None:
+    return None if gigabytes is None else int(gigabytes * _GB)
+
+
+def _disk(model: Model, profile: Profile) -> int | None:
+    if profile.disk_gb is not None:
+        return _bytes(profile.disk_gb)
+    return model.source.size_bytes if isinstance(model.source, PackageSource) else None
+
+
+def _weights(model: Model) -> str | None:
+    match model.source:
+        case None:
+            return None
+        case PathSource(path=path):
+            return path
+        case source:
+            return cache_name(source)

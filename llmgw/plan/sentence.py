@@ -1,0 +1,88 @@
+"""One sentence for a plan: what it does and why, or why it does nothing.
+
+It holds nothing that changes by itself (no ages, no countdowns): it is logged when it changes.
+"""
+
+from collections.abc import Sequence
+
+from llmgw.model.node import READY
+from llmgw.model.replica import Replica
+from llmgw.model.shard import FAILED, STOPPED
+from llmgw.model.shard import READY as SHARD_READY
+from llmgw.plan.records import Desired, Observed, Refusal, StartReplica, StopReplica
+from llmgw.plan.words import counted, some
+
+
+def waits_to_settle(observed: Observed) -> str:
+    """Return why a pass neither starts nor stops anything yet (REC-2)."""
+    if not observed.waiting_for:
+        return "settling: waits before it starts or stops anything"
+    return f"settling: waits for {some(observed.waiting_for)} to report before it does anything"
+
+
+def sentence(
+    desired: Desired,
+    observed: Observed,
+    stops: Sequence[StopReplica],
+    starts: Sequence[StartReplica],
+    refusals: Sequence[Refusal],
+) -> str:
+    """Return what a pass decided."""
+    parts = []
+    if stops:
+        parts.append("stops " + some([_stop(step) for step in stops], "; stops "))
+    if starts:
+        parts.append("starts " + some([_start(step) for step in starts], "; starts "))
+    if refusals:
+        parts.append(
+            "can't place " + some([f"{r.model}: {r.words}" for r in refusals], "; can't place ")
+        )
+    return "; ".join(parts) or _nothing(desired, observed)
+
+
+def _stop(step: StopReplica) -> str:
+    nodes = ", ".join(dict.fromkeys(node for node, _ in step.shards))
+    return f"{step.replica} on {nodes}: {step.words}"
+
+
+def _start(step: StartReplica) -> str:
+    nodes = ", ".join(one.node for one in step.shards)
+    devices = sum(len(one.spec.devices) for one in step.shards)
+    what = f" ({counted(devices, 'device')})" if devices else ""
+    return f"{step.replica} on {nodes}{what}: {step.words}"
+
+
+def _nothing(desired: Desired, observed: Observed) -> str:
+    live = [one for one in observed.replicas if one.state not in {STOPPED, FAILED}]
+    busy = [one for one in live if one.state != SHARD_READY]
+    if busy:
+        return f"waits: {some([_state(one) for one in busy])}"
+    away = _away(observed, live)
+    if away:
+        return f"waits for {some(away)}"
+    if desired.settings.serving.stopped:
+        return "nothing to do: the cluster is stopped and nothing runs"
+    if not live:
+        why = "no replica is wanted" if desired.models else "the catalog is empty"
+        return f"nothing to do: {why}"
+    models = len({one.model for one in live})
+    return f"nothing to do: {counted(len(live), 'replica')} of {counted(models, 'model')} run"
+
+
+def _state(replica: Replica) -> str:
+    nodes = ", ".join(dict.fromkeys(shard.node for shard in replica.shards))
+    return f"{replica.id} is {replica.state or 'of an unknown state'} on {nodes}"
+
+
+def _away(observed: Observed, live: Sequence[Replica]) -> list[str]:
+    """Return the nodes that are not ready and have replicas that count."""
+    away = {room.node.id: room.node for room in observed.nodes if room.node.liveness != READY}
+    has: dict[str, list[str]] = {}
+    for replica in live:
+        for name in dict.fromkeys(shard.node for shard in replica.shards):
+            if name in away:
+                has.setdefault(name, []).append(replica.id)
+    return [
+        f"{name} ({away[name].liveness or 'not heard of yet'}), which has {some(has[name])}"
+        for name in sorted(has)
+    ]
