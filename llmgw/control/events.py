@@ -1,0 +1,107 @@
+"""What happened, for people: kept in memory for the feed, written to the store behind."""
+
+import asyncio
+from collections import OrderedDict
+
+from llmgw.base import log
+from llmgw.base.clock import Clock
+from llmgw.base.errors import LlmgwError
+from llmgw.control.feed import Feed
+from llmgw.model.events import INFO, PROBLEM, WARNING, Event
+from llmgw.model.feed import EVENTS
+from llmgw.store.interface import Store
+
+logger = log.get(__name__)
+
+KEPT = 1000
+"""Events in memory and in the topic `events`; older ones are in the store."""
+
+BACKLOG = 1000
+"""Events that wait for the store; the oldest is dropped, and said so, when it is away for long."""
+
+
+class Events:
+    """The newest events, and the way into the store for each of them.
+
+    `add` neither blocks nor fails: what happened must not depend on the store. `write_forever`
+    carries events there.
+    """
+
+    def __init__(self, store: Store, clock: Clock, feed: Feed) -> None:
+        self._store = store
+        self._clock = clock
+        self._feed = feed
+        self._kept: OrderedDict[str, Event] = OrderedDict()
+        self._waiting: OrderedDict[str, Event] = OrderedDict()
+        self._wanted = asyncio.Event()
+        self._last = 0
+        self._failing = False
+        self.dropped = 0
+        feed.serve(EVENTS, lambda: tuple(self._kept), self._kept.get)
+
+    async def load(self) -> None:
+        """Read the last day's events from the store."""
+        for event in await self._store.events(since=self._clock.now() - 86_400, limit=KEPT):
+            self._keep(event)
+            if event.id.isdecimal():
+                self._last = max(self._last, int(event.id))
+
+    def add(self, kind: str, subject: str, words: str, *, severity: str = INFO) -> Event:
+        """Record that something happened."""
+        self._last = max(self._last + 1, int(self._clock.now() * 1_000_000))
+        event = Event(
+            id=f"{self._last:017d}",
+            at=self._clock.now(),
+            severity=severity,
+            kind=kind,
+            subject=subject,
+            words=words,
+        )
+        speak = {WARNING: logger.warning, PROBLEM: logger.error}.get(severity, logger.info)
+        speak(words, kind=kind, subject=subject)
+        self._keep(event)
+        self._waiting[event.id] = event
+        if len(self._waiting) > BACKLOG:
+            self._waiting.popitem(last=False)
+            self.dropped += 1
+        self._wanted.set()
+        return event
+
+    def recent(self, since: float = 0.0) -> tuple[Event, ...]:
+        """Return the events in memory from a time on, oldest first."""
+        return tuple(event for event in self._kept.values() if event.at >= since)
+
+    async def write(self) -> int:
+        """Write what waits; return how many were written."""
+        written = 0
+        while self._waiting:
+            event = next(iter(self._waiting.values()))
+            await self._store.add_event(event)
+            self._waiting.pop(event.id, None)
+            written += 1
+        return written
+
+    async def write_forever(self) -> None:
+        """Carry events to the store until cancelled."""
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            try:
+                await self.write()
+            except LlmgwError as error:
+                if not self._failing:
+                    logger.warning("events wait for the store", error=error.message)
+                self._failing = True
+                await self._clock.sleep(5.0)
+                self._wanted.set()
+            else:
+                if self._failing:
+                    logger.info("events are written again", dropped=self.dropped)
+                self._failing = False
+
+    def _keep(self, event: Event) -> None:
+        self._kept[event.id] = event
+        self._feed.mark(EVENTS, event.id)
+        if len(self._kept) > KEPT:
+            gone, _ = self._kept.popitem(last=False)
+            self._feed.mark(EVENTS, gone)

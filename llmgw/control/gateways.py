@@ -1,0 +1,360 @@
+"""The streams of the gateways: routes, keys and settings go down; usage and traffic come up."""
+
+import asyncio
+import itertools
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from llmgw.base import log
+from llmgw.base.clock import Clock
+from llmgw.base.errors import LlmgwError, Refused, Unreachable
+from llmgw.control.certificates import Certificates
+from llmgw.control.deadline import within
+from llmgw.control.events import Events
+from llmgw.control.feed import Feed
+from llmgw.control.greeting import Greeting
+from llmgw.control.leader import Leader
+from llmgw.control.peer import PeerStream
+from llmgw.control.settings import LiveSettings
+from llmgw.control.traffic import Traffic
+from llmgw.link.identity import Identity, check_id
+from llmgw.model.events import WARNING
+from llmgw.model.feed import KEYS, ROUTES, SETTINGS, Batch, Follow, Position
+from llmgw.model.gateway import (
+    REACHED,
+    EndpointDown,
+    Gateway,
+    GatewayRegister,
+    ModelTraffic,
+    TrafficReport,
+)
+from llmgw.model.keys import UsageReport
+from llmgw.model.link import (
+    CertificateRequest,
+    GatewayControl,
+    GatewayMessage,
+    Ping,
+    UsageTaken,
+)
+from llmgw.model.settings import NodeSettings
+from llmgw.store.interface import Store
+
+logger = log.get(__name__)
+
+FOLLOWED = frozenset({ROUTES, KEYS, SETTINGS})
+"""What a gateway may follow: it needs nothing else, so it is told nothing else."""
+
+DOWN_FOR = 60.0
+"""Seconds for which an engine that a gateway could not reach is told once, not at each attempt."""
+
+CATCH_UP = 1.5
+"""Seconds for which a change waits for gateways to serve by it: some batches of the feed."""
+
+_numbers = itertools.count(1)
+
+GatewayStream = PeerStream[GatewayMessage, GatewayControl]
+
+
+@dataclass(slots=True)
+class GatewaySession:
+    """What belongs to one gateway's stream and dies with it."""
+
+    stream: GatewayStream
+    identity: Identity
+    register: GatewayRegister
+    serials: set[str] = field(default_factory=set)
+    number: int = field(default_factory=lambda: next(_numbers))
+    pings: int = 0
+    following: "asyncio.Task[None] | None" = None
+    ended: str | None = None
+    reached: int | None = None
+    """Up to which change of the feed all its workers know; None: it does not tell."""
+
+    def renewed(self, serial: str, ends: float) -> None:
+        """Note the next certificate of the same installation."""
+        self.serials.add(serial)
+        self.identity = replace(self.identity, serial=serial, ends=ends)
+        self.stream.renewed(self.identity)
+
+
+class Gateways:
+    """Every gateway's live stream, and what gateways counted.
+
+    Usage is acknowledged once it lies in the store, never before: a gateway keeps it until then.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        feed: Feed,
+        events: Events,
+        leader: Leader,
+        settings: LiveSettings,
+        certificates: Certificates,
+        *,
+        greeting: Greeting,
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._feed = feed
+        self._events = events
+        self._leader = leader
+        self._settings = settings
+        self._certificates = certificates
+        self._greeting = greeting
+        self._clock = clock
+        self._sessions: dict[str, GatewaySession] = {}
+        self._known: dict[str, Gateway] = {}
+        self._traffic = Traffic()
+        self._down: dict[tuple[str, str], float] = {}
+        self._moved = asyncio.Event()
+
+    def all(self) -> tuple[Gateway, ...]:
+        """Return every gateway that connected since this start, by id."""
+        return tuple(self._known[gateway] for gateway in sorted(self._known))
+
+    def traffic(self) -> tuple[TrafficReport, ...]:
+        """Return the newest report of each worker of each gateway."""
+        return self._traffic.reports()
+
+    def traffic_by_model(self) -> dict[str, ModelTraffic]:
+        """Return traffic by model, summed over everything; it never falls."""
+        return self._traffic.by_model()
+
+    def connected(self, gateway: str) -> bool:
+        """Say whether a gateway has a live stream here."""
+        return gateway in self._sessions
+
+    async def caught_up(self, limit: float = CATCH_UP) -> bool:
+        """Wait until every connected gateway serves by what the feed says now.
+
+        A gateway that does not tell how far it is, or leaves meanwhile, is not waited for.
+
+        Args:
+            limit: seconds after which one that is slow is left behind.
+
+        Returns:
+            False when one was.
+        """
+        try:
+            await within(self._clock, limit, self._all_at(self._feed.number))
+        except TimeoutError:
+            return False
+        return True
+
+    async def _all_at(self, number: int) -> None:
+        while any(one.reached is not None and one.reached < number for one in self._live()):
+            self._moved.clear()
+            await self._moved.wait()
+
+    def _live(self) -> tuple[GatewaySession, ...]:
+        return tuple(self._sessions.values())
+
+    def cut(self, gateway: str, reason: str) -> None:
+        """End a gateway's stream; it is told why, and goes on serving what it knows."""
+        session = self._sessions.get(gateway)
+        if session is not None:
+            session.ended = reason
+            self._leave(session)
+            session.stream.fail(Refused(reason))
+
+    def ping(self) -> int:
+        """Ping every gateway and return how many there are.
+
+        A gateway has no heartbeat of its own: its answers are what its silence is measured by.
+        """
+        for session in self._live():
+            session.pings += 1
+            session.stream.send(GatewayControl(ping=Ping(number=session.pings)))
+        return len(self._sessions)
+
+    async def on_gateway(self, stream: GatewayStream) -> None:
+        """Serve one gateway's stream to its end.
+
+        Raises:
+            Refused: it may not speak here; the link tells the gateway so in these words.
+            Unreachable: the stream broke.
+        """
+        messages = aiter(stream)
+        try:
+            first = await anext(messages)
+        except StopAsyncIteration:
+            return
+        session = self._admit(stream, first)
+        try:
+            async for message in messages:
+                if self._sessions.get(session.identity.id) is not session:
+                    return
+                await self._take(session, message)
+        finally:
+            self._leave(session)
+            await _ended(session.following)
+
+    def _admit(self, stream: GatewayStream, first: GatewayMessage) -> GatewaySession:
+        register = first.register
+        if register is None:
+            raise Refused("the first message of a gateway is Register")
+        identity = self._speaks_for(stream, register)
+        held = self._sessions.get(identity.id)
+        if held is not None and identity.serial not in held.serials:
+            raise Refused(
+                f"{identity.id} is connected already from {held.stream.peer}; "
+                f"{stream.peer} is another installation",
+                hint="give one of them another name, or stop it",
+            )
+        if held is not None:
+            held.ended = f"{identity.id} opened a newer stream from {stream.peer}"
+            held.stream.abort(held.ended)
+        return self._welcome(stream, identity, register)
+
+    def _speaks_for(self, stream: GatewayStream, register: GatewayRegister) -> Identity:
+        identity = stream.identity
+        if identity is None:
+            raise Refused("a gateway shows a certificate")
+        check_id(identity, register.gateway)
+        if self._certificates.denied(identity.serial):
+            raise Refused(f"gateway {identity.id} was removed: its certificate is denied")
+        return identity
+
+    def _welcome(
+        self, stream: GatewayStream, identity: Identity, register: GatewayRegister
+    ) -> GatewaySession:
+        link = self._settings.current.settings.link
+        session = GatewaySession(
+            stream=stream,
+            identity=identity,
+            register=register,
+            serials={identity.serial},
+            reached=0 if REACHED in (register.features or ()) else None,
+        )
+        self._sessions[identity.id] = session
+        if register.boot is not None:
+            self._traffic.new_boot(identity.id, register.boot)
+        self._known[identity.id] = Gateway(
+            id=identity.id,
+            connected=True,
+            version=register.version,
+            url=register.url,
+            workers=register.workers,
+            peer=stream.peer,
+            since=self._clock.now(),
+        )
+        stream.expect_every(link.heartbeat_interval)
+        welcome = self._greeting.welcome(
+            term=self._leader.term,
+            settings=NodeSettings(version=self._settings.current.version),
+            interval=link.heartbeat_interval,
+            lost_after=link.lost_after,
+        )
+        stream.send(GatewayControl(welcome=welcome))
+        self._events.add("gateway", identity.id, f"gateway {identity.id} connected")
+        return session
+
+    async def _take(self, session: GatewaySession, message: GatewayMessage) -> None:
+        match message:
+            case GatewayMessage(follow=Follow() as follow):
+                await self._follow(session, follow)
+            case GatewayMessage(usage=UsageReport() as usage):
+                await self._usage(session, usage)
+            case GatewayMessage(traffic=TrafficReport() as traffic):
+                if traffic.gateway == session.identity.id:
+                    self._traffic.take(traffic)
+            case GatewayMessage(reached=Position() as position):
+                self._reached(session, position)
+            case GatewayMessage(endpoint_down=EndpointDown() as down):
+                self._endpoint_down(session, down)
+            case GatewayMessage(certificate_request=CertificateRequest() as request):
+                await self._renew(session, request.csr_pem)
+            case GatewayMessage(register=GatewayRegister()):
+                raise Refused(f"{session.identity.id} registered twice on one stream")
+            case _:
+                pass
+
+    async def _follow(self, session: GatewaySession, follow: Follow) -> None:
+        refused = sorted(set(follow.topics) - FOLLOWED)
+        if refused:
+            raise Refused(f"a gateway follows {', '.join(sorted(FOLLOWED))}; not {refused[0]!r}")
+        await _ended(session.following)
+        task = asyncio.create_task(self._send_batches(session, follow))
+        task.add_done_callback(lambda done: _end_when_failed(session, done))
+        session.following = task
+
+    async def _send_batches(self, session: GatewaySession, follow: Follow) -> None:
+        with self._feed.follow(follow.topics, follow.position) as follower:
+            async for batch in follower:
+                session.stream.send(GatewayControl(batch=self._for_gateway(batch)))
+
+    def _for_gateway(self, batch: Batch) -> Batch:
+        """Leave out the settings that are not a gateway's."""
+        changes = tuple(c for c in batch.changes if c.topic != SETTINGS or c.id == "gateway")
+        return msgspec.structs.replace(batch, changes=changes)
+
+    async def _usage(self, session: GatewaySession, usage: UsageReport) -> None:
+        if usage.gateway != session.identity.id:
+            raise Refused(f"{session.identity.id} reports usage of {usage.gateway!r}")
+        try:
+            await self._store.apply_usage(usage, at=self._clock.now())
+        except LlmgwError as error:
+            # Not acknowledged: the gateway keeps it and sends its totals again.
+            logger.warning("usage not stored", gateway=usage.gateway, why=error.message)
+            return
+        taken = UsageTaken(
+            gateway=usage.gateway, boot=usage.boot, worker=usage.worker, sequence=usage.sequence
+        )
+        session.stream.send(GatewayControl(usage_taken=taken))
+
+    def _reached(self, session: GatewaySession, position: Position) -> None:
+        if position.epoch == self._feed.epoch and session.reached is not None:
+            session.reached = position.number
+            self._moved.set()
+
+    def _endpoint_down(self, session: GatewaySession, down: EndpointDown) -> None:
+        which = (session.identity.id, down.replica)
+        now = self._clock.monotonic()
+        last = self._down.get(which)
+        self._down = {w: at for w, at in self._down.items() if now - at < DOWN_FOR}
+        if last is None or now - last >= DOWN_FOR:
+            self._down[which] = now
+            self._events.add(
+                "replica",
+                down.replica,
+                f"{down.replica}: gateway {session.identity.id} can't reach it: {down.words}",
+                severity=WARNING,
+            )
+
+    async def _renew(self, session: GatewaySession, csr_pem: str) -> None:
+        try:
+            signed, issued = await self._certificates.renew(session.identity, csr_pem)
+        except LlmgwError as error:
+            logger.warning("not renewed", gateway=session.identity.id, why=error.message)
+            return
+        session.renewed(signed.serial, signed.ends)
+        session.stream.send(GatewayControl(certificate=issued))
+
+    def _leave(self, session: GatewaySession) -> None:
+        """Forget a stream, once; a newer one of the same gateway is left alone."""
+        gateway = session.identity.id
+        if self._sessions.get(gateway) is not session:
+            return
+        del self._sessions[gateway]
+        self._moved.set()
+        self._traffic.idle(gateway)
+        self._known[gateway] = msgspec.structs.replace(
+            self._known[gateway], connected=False, peer=None, since=self._clock.now()
+        )
+        why = f": {session.ended}" if session.ended else ""
+        self._events.add("gateway", gateway, f"gateway {gateway} is gone{why}", severity=WARNING)
+
+
+def _end_when_failed(session: GatewaySession, task: "asyncio.Task[None]") -> None:
+    """A gateway that is told nothing more must not believe that nothing changes."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        logger.error("following failed", gateway=session.identity.id, error=str(error))
+        session.stream.fail(Unreachable(f"batches can't be sent: {error}"))
+
+
+async def _ended(task: "asyncio.Task[None] | None") -> None:
+    if task is not None:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

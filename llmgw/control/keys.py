@@ -1,0 +1,123 @@
+"""Users' keys: made, shown once, listed, revoked."""
+
+import random
+
+from llmgw.base.clock import Clock
+from llmgw.base.errors import NotFound, Unreadable
+from llmgw.base.ids import crockford
+from llmgw.control.credentials import Entropy, make
+from llmgw.control.feed import Feed
+from llmgw.model.feed import KEYS
+from llmgw.model.keys import Key
+from llmgw.store.interface import Store
+
+NAME_MOST = 100
+
+
+class Keys:
+    """Every user's key, as id and hash.
+
+    Args:
+        store: where keys are kept.
+        clock: the time of a change.
+        rng: for ids.
+        entropy: for the secret part.
+        feed: marked at each change; gateways follow it.
+    """
+
+    def __init__(
+        self, store: Store, clock: Clock, rng: random.Random, entropy: Entropy, feed: Feed
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._rng = rng
+        self._entropy = entropy
+        self._feed = feed
+        self._keys: dict[str, Key] = {}
+        feed.serve(KEYS, lambda: tuple(self._keys), self._keys.get)
+
+    async def load(self) -> None:
+        """Read the keys from the store."""
+        for key in await self._store.keys():
+            self._keys[key.id] = key
+            self._feed.mark(KEYS, key.id)
+
+    def all(self) -> tuple[Key, ...]:
+        """Return all keys, by name."""
+        return tuple(sorted(self._keys.values(), key=lambda key: (key.name, key.id)))
+
+    def get(self, key_id: str) -> Key | None:
+        """Return a key by id; None when there is none."""
+        return self._keys.get(key_id)
+
+    async def make(
+        self,
+        name: str,
+        *,
+        actor: str,
+        models: tuple[str, ...] | None = None,
+        expires_in: float | None = None,
+    ) -> tuple[Key, str]:
+        """Make a key; the text is shown once and kept nowhere.
+
+        Args:
+            name: for people; need not be unique.
+            actor: who makes it.
+            models: models it may use; None: all.
+            expires_in: seconds until it ends; None: never.
+
+        Raises:
+            Unreadable: the name can't be one, or the time is over already.
+        """
+        named = checked_name(name, "a key's name")
+        expires = expiry(self._clock.now(), expires_in)
+        made = make(crockford(self._rng, 10), self._entropy)
+        key = Key(
+            id=made.id,
+            sha256=made.sha256,
+            name=named,
+            created=self._clock.now(),
+            expires=expires,
+            models=models,
+        )
+        await self._store.put_key(key, actor=actor, at=self._clock.now())
+        self._keys[key.id] = key
+        self._feed.mark(KEYS, key.id)
+        return key, made.text
+
+    async def remove(self, key_id: str, *, actor: str) -> None:
+        """Revoke a key: gateways refuse it from their next batch on.
+
+        Raises:
+            NotFound: there is none of that id.
+        """
+        if key_id not in self._keys:
+            raise NotFound(f"no key with the id {key_id!r}", hint="list them: llmgw ctl keys")
+        await self._store.remove_key(key_id, actor=actor, at=self._clock.now())
+        self._keys.pop(key_id, None)
+        self._feed.mark(KEYS, key_id)
+
+
+def checked_name(name: str, what: str) -> str:
+    """Return a name for people, without blanks around it.
+
+    Raises:
+        Unreadable: it is empty, too long, or holds what can't be shown.
+    """
+    named = name.strip()
+    if not named or len(named) > NAME_MOST or not named.isprintable():
+        raise Unreadable(f"{what} is 1 to {NAME_MOST} printable characters, not {name!r}")
+    return named
+
+
+def expiry(now: float, expires_in: float | None) -> float | None:
+    """Return when something ends that lasts `expires_in` seconds; None: never.
+
+    Raises:
+        Unreadable: it would be over already.
+    """
+    if expires_in is None:
+        return None
+    if not expires_in > 0:
+        raise Unreadable(f"must end in the future, not in {expires_in:g} seconds")
+    return now + expires_in

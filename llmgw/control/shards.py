@@ -1,0 +1,366 @@
+"""What runs, from the nodes' reports: shards applied one by one, replicas rebuilt from them.
+
+What a live shard holds is held until its node says that it stopped or failed, or registers again
+without it; a start that was sent holds what it was given from before it is sent (invariant 3).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from llmgw.base.clock import Clock
+from llmgw.control.events import Events
+from llmgw.control.failures import SURVIVED, Failures
+from llmgw.control.feed import Feed
+from llmgw.control.nodes import SeenNode, ShardKey, holds
+from llmgw.control.pending import Pending, PendingStarts
+from llmgw.control.replicas import Placed, latest, rebuild
+from llmgw.model.events import INFO, PROBLEM, WARNING
+from llmgw.model.feed import REPLICAS, ROUTES
+from llmgw.model.replica import Replica
+from llmgw.model.shard import FAILED, READY, STOPPED, ShardStatus
+from llmgw.plan.records import StartReplica
+
+FAILED_KEPT = 3
+"""Failed shards of one model that stay visible with their reason; older ones are forgotten."""
+
+FAILED_FOR = 600.0
+"""Seconds for which a failed shard stays visible, and its failure counts after a restart."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stopping:
+    words: str
+    since: float
+
+
+class Shards:
+    """Every shard that a node reported, every start on its way, and the replicas made of them.
+
+    Invariant: a replica's record is marked once for each message that changed it.
+
+    Args:
+        nodes: the fleet's nodes; their `shards` are written here alone.
+        fingerprint: what the catalog would start for (model, profile) now.
+    """
+
+    def __init__(
+        self,
+        nodes: Mapping[str, SeenNode],
+        clock: Clock,
+        feed: Feed,
+        events: Events,
+        fingerprint: Callable[[str, str], str | None],
+    ) -> None:
+        self._nodes = nodes
+        self._clock = clock
+        self._feed = feed
+        self._events = events
+        self._fingerprint = fingerprint
+        self._where: dict[str, set[str]] = {}
+        self._stopping: dict[str, _Stopping] = {}
+        self._records: dict[str, Replica] = {}
+        self.failures = Failures()
+        self.pending = PendingStarts()
+        feed.serve(REPLICAS, self.ids, self.replica)
+
+    # Reads.
+
+    def ids(self) -> tuple[str, ...]:
+        """Return the ids of all replicas."""
+        return tuple(sorted(self._where.keys() | self.pending.replicas()))
+
+    def replica(self, replica: str) -> Replica | None:
+        """Return one replica; None when nothing is known of it."""
+        known = self._records.get(replica)
+        if known is not None:
+            return known
+        placed = self._placed(replica)
+        if not placed:
+            return None
+        stopping = self._stopping.get(replica)
+        record = rebuild(
+            replica,
+            placed,
+            fingerprint=self._fingerprint,
+            draining=stopping.words if stopping else None,
+        )
+        self._records[replica] = record
+        return record
+
+    def all(self) -> tuple[Replica, ...]:
+        """Return all replicas, by id."""
+        found = (self.replica(replica) for replica in self.ids())
+        return tuple(replica for replica in found if replica is not None)
+
+    def held_on(self, node: SeenNode) -> list[Placed]:
+        """Return what holds something on a node: its live shards and the starts on their way."""
+        live = [Placed(node.id, one) for one in node.live_shards()]
+        there = {(one.status.replica, one.status.rank) for one in live}
+        coming = [
+            Placed(node.id, one.status())
+            for one in self.pending.on(node.id)
+            if (one.spec.replica, one.spec.rank) not in there
+        ]
+        return live + coming
+
+    # Reports.
+
+    def report(self, node: SeenNode, status: ShardStatus) -> None:
+        """Apply one shard's status."""
+        self._apply(node, status)
+        self._changed((status.replica,))
+
+    def replace(self, node: SeenNode, statuses: tuple[ShardStatus, ...]) -> None:
+        """Apply everything that a node says it runs: what it does not name is gone."""
+        told = {(one.replica, one.rank) for one in statuses}
+        changed = {one.replica for one in statuses}
+        for key, known in tuple(node.shards.items()):
+            if key not in told:
+                self._drop(node, key)
+                changed.add(key[0])
+                if holds(known):
+                    self._tell(WARNING, key[0], f"is gone: {node.id} returned without it")
+        for pending in self.pending.on(node.id):
+            key = (pending.spec.replica, pending.spec.rank)
+            if key not in told:
+                self.pending.drop(*key)
+                changed.add(key[0])
+        for status in statuses:
+            self._apply(node, status)
+        self._changed(changed)
+
+    def forget(self, node: SeenNode) -> None:
+        """Forget all that a removed node ran."""
+        changed = {key[0] for key in node.shards}
+        for key in tuple(node.shards):
+            self._drop(node, key)
+        for pending in self.pending.on(node.id):
+            self.pending.drop(pending.spec.replica, pending.spec.rank)
+            changed.add(pending.spec.replica)
+        self.failures.forgive(node=node.id)
+        self._changed(changed)
+
+    # What is sent.
+
+    def begin(self, step: StartReplica) -> None:
+        """Book what a replica is given, before its start is sent."""
+        for one in step.shards:
+            self.pending.add(
+                Pending(
+                    node=one.node,
+                    spec=one.spec,
+                    sent=self._clock.monotonic(),
+                    at=self._clock.now(),
+                )
+            )
+        self._changed((step.replica,))
+
+    def accepted(self, replica: str, rank: int) -> None:
+        """Note that an agent took a start."""
+        self.pending.accepted(replica, rank)
+        self._changed((replica,))
+
+    def withdraw(self, replica: str, rank: int) -> None:
+        """Note that a start never left: nothing is held, and nobody is to blame."""
+        self.pending.drop(replica, rank)
+        self._changed((replica,))
+
+    def refused(self, replica: str, rank: int, words: str) -> None:
+        """Note that a start was refused: nothing is held, and it counts as failed."""
+        pending = self.pending.drop(replica, rank)
+        if pending is not None:
+            self._failed_start(pending.spec.model, pending.node, replica, words)
+        self._changed((replica,))
+
+    def stopping(self, replica: str, words: str) -> None:
+        """Note that a replica is being stopped: it leaves the routes before its process is told."""
+        if replica in self._where or self.pending.of(replica):
+            self._stopping[replica] = _Stopping(words, self._clock.monotonic())
+            self._changed((replica,))
+
+    def unknown_there(self, node: str, replica: str, rank: int) -> None:
+        """Note that a node, asked to stop a shard, knows no such shard: it runs there no more."""
+        seen = self._nodes.get(node)
+        if seen is not None:
+            words = "its node knows no such shard"
+            self.report(seen, ShardStatus(replica=replica, rank=rank, state=STOPPED, reason=words))
+
+    # Time.
+
+    def expire(self, grace: float) -> tuple[str, ...]:
+        """Give up what was sent and never answered, and forget old failures; return what, in words.
+
+        Args:
+            grace: seconds that a start or a stop may stay without a report.
+        """
+        now = self._clock.monotonic()
+        overdue_starts = self.pending.overdue(now, grace)
+        words = [self._give_up(pending, grace) for pending in overdue_starts]
+        overdue = [r for r, one in self._stopping.items() if now - one.since >= grace]
+        for replica in overdue:
+            del self._stopping[replica]
+            self._changed((replica,))
+        for node, key in self._old_failures():
+            self._drop(node, key)
+            self._changed((key[0],))
+        return tuple(words)
+
+    def catalog_changed(self, model: str) -> None:
+        """Compare a model's replicas with the catalog again; its failures are forgiven."""
+        self.failures.forgive(model=model)
+        self._changed(one.id for one in self.all() if one.model == model)
+        self._feed.touch(ROUTES)
+
+    # Inside.
+
+    def _give_up(self, pending: Pending, grace: float) -> str:
+        """Wait for a start no longer, and return that in words.
+
+        An agent may have begun it and not said so: what it was given stays booked until the node
+        reports it or registers again without it (invariant 3).
+        """
+        spec, node = pending.spec, pending.node
+        pending.given_up = True
+        why = f"no answer and no report within {grace:g}s of its start command"
+        self._failed_start(spec.model, node, spec.replica, why)
+        self._changed((spec.replica,))
+        return f"gave up the start of {spec.replica} on {node}"
+
+    def _placed(self, replica: str) -> list[Placed]:
+        placed = [
+            Placed(name, status)
+            for name in sorted(self._where.get(replica, ()))
+            for key, status in sorted(self._nodes[name].shards.items())
+            if key[0] == replica and key not in self._nodes[name].foreign
+        ]
+        there = {one.status.rank for one in placed}
+        coming = [Placed(one.node, one.status()) for one in self.pending.of(replica)]
+        return placed + [one for one in coming if one.status.rank not in there]
+
+    def _apply(self, node: SeenNode, told: ShardStatus) -> None:
+        key = (told.replica, told.rank)
+        foreign = self._is_anothers(node, key)
+        self.pending.drop(*key, node=node.id)
+        known = node.shards.get(key)
+        status = latest(known, told)
+        if foreign:
+            self._note_foreign(node, key)
+        else:
+            node.foreign.discard(key)
+            self._note_state(node, key, known, status)
+        if status.state == STOPPED:
+            self._drop(node, key)
+            return
+        node.shards[key] = status
+        self._where.setdefault(told.replica, set()).add(node.id)
+        if status.state == FAILED:
+            self._keep_few_failures(status.spec.model if status.spec else None)
+
+    def _is_anothers(self, node: SeenNode, key: ShardKey) -> bool:
+        """Say whether a shard that a node reports runs on another, or was sent there.
+
+        Each shard has one place: a machine that was copied with its agent's records, or that lies,
+        must neither draw another's requests and key nor make its replica look failed.
+        """
+        if key in node.shards and key not in node.foreign:
+            return False
+        others = (self._nodes[name] for name in self._where.get(key[0], ()) if name != node.id)
+        runs = any(
+            holds(other.shards[key])
+            for other in others
+            if key in other.shards and key not in other.foreign
+        )
+        coming = self.pending.of(key[0])
+        return runs or any(one.spec.rank == key[1] and one.node != node.id for one in coming)
+
+    def _note_foreign(self, node: SeenNode, key: ShardKey) -> None:
+        if key not in node.foreign:
+            node.foreign.add(key)
+            self._tell(WARNING, key[0], f"runs elsewhere, and {node.id} says it has it: ignored")
+
+    def _drop(self, node: SeenNode, key: ShardKey) -> None:
+        node.shards.pop(key, None)
+        if key in node.foreign:
+            node.foreign.discard(key)
+        else:
+            for name in self._where.get(key[0], ()):
+                self._nodes[name].foreign.discard(key)
+        node.ready_shards.pop(key, None)
+        if not any(other[0] == key[0] for other in node.shards):
+            nodes = self._where.get(key[0], set())
+            nodes.discard(node.id)
+            if not nodes:
+                self._where.pop(key[0], None)
+
+    def _note_state(
+        self, node: SeenNode, key: ShardKey, known: ShardStatus | None, status: ShardStatus
+    ) -> None:
+        before = known.state if known else None
+        if status.state == before:
+            return
+        where = f"on {node.id}"
+        if status.state == READY:
+            node.ready_shards.setdefault(key, self._clock.monotonic())
+            how = "is adopted" if status.adopted else "is ready"
+            self._tell(INFO, key[0], f"{how} {where}")
+        elif status.state == STOPPED:
+            self._tell(INFO, key[0], f"stopped {where}: {status.reason or 'no reason said'}")
+        elif status.state == FAILED:
+            self._note_failure(node, key, status, known_before=known is not None)
+        if status.state != READY:
+            node.ready_shards.pop(key, None)
+
+    def _note_failure(
+        self, node: SeenNode, key: ShardKey, status: ShardStatus, *, known_before: bool
+    ) -> None:
+        words = status.reason or status.cause or "it ended"
+        age = 0.0
+        if not known_before and status.since is not None:
+            age = max(0.0, self._clock.now() - status.since)
+        model = status.spec.model if status.spec else None
+        ready = node.ready_shards.get(key)
+        if ready is not None and self._clock.monotonic() - ready >= SURVIVED:
+            self.failures.forgive(model=model or "", node=node.id)
+            self._tell(PROBLEM, key[0], f"failed on {node.id}: {words}")
+        elif age < FAILED_FOR and model is not None:
+            self._failed_start(model, node.id, key[0], words, age=age)
+
+    def _failed_start(
+        self, model: str, node: str, replica: str, words: str, *, age: float = 0.0
+    ) -> None:
+        failure = self.failures.note(model, node, words, self._clock.monotonic() - age)
+        times = "" if failure.count == 1 else f" (the {failure.count}. time there)"
+        self._tell(PROBLEM, replica, f"failed on {node}{times}: {words}")
+
+    def _keep_few_failures(self, model: str | None) -> None:
+        failed = [
+            (status.since or 0.0, node, key)
+            for node in self._nodes.values()
+            for key, status in node.shards.items()
+            if status.state == FAILED and (status.spec.model if status.spec else None) == model
+        ]
+        for _, node, key in sorted(failed, key=lambda one: one[0])[:-FAILED_KEPT]:
+            self._drop(node, key)
+            self._changed((key[0],))
+
+    def _old_failures(self) -> list[tuple[SeenNode, ShardKey]]:
+        now = self._clock.now()
+        return [
+            (node, key)
+            for node in self._nodes.values()
+            for key, status in node.shards.items()
+            if status.state == FAILED
+            and status.since is not None
+            and now - status.since >= FAILED_FOR
+        ]
+
+    def _changed(self, replicas: Iterable[str]) -> None:
+        for replica in sorted(set(replicas)):
+            self._records.pop(replica, None)
+            if replica not in self._where and not self.pending.of(replica):
+                self._stopping.pop(replica, None)
+            self._feed.mark(REPLICAS, replica)
+            self._feed.touch(ROUTES)
+
+    def _tell(self, severity: str, replica: str, words: str) -> None:
+        self._events.add("replica", replica, f"{replica} {words}", severity=severity)

@@ -1,0 +1,1 @@
+"""Background passes, one a file: gather, decide, apply; each returns one sentence."""

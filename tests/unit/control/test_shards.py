@@ -1,0 +1,403 @@
+"""Replicas rebuilt from reports, what is booked and until when, failures and their count."""
+
+import msgspec
+import pytest
+
+from llmgw.control.plane import Plane
+from llmgw.control.replicas import Placed, latest, rebuild
+from llmgw.model.feed import REPLICAS
+from llmgw.model.shard import (
+    FAILED,
+    FETCHING,
+    READY,
+    STARTING,
+    STOPPED,
+    STOPPING,
+    STUCK,
+    ComputeReport,
+    Rendezvous,
+    ShardStatus,
+)
+from llmgw.plan.records import Assignment, NodeRoom, StartReplica
+from tests.fakes.clock import FakeClock, settle
+from tests.fakes.planes import cpu_model, make_plane, opened, pass_time, spec_of
+from tests.fakes.scripted_agent import FakeAgent
+
+MODEL = cpu_model()
+SPEC = spec_of(MODEL, "tiny-aaa111", devices=("GPU-n1-0",))
+
+
+def no_print(model: str, profile: str) -> str | None:
+    return None
+
+
+def placed(state: str | None, *, rank: int = 0, node: str = "n1", world: int = 1) -> Placed:
+    meeting = Rendezvous(address="n1", port=1, world=world) if world > 1 else None
+    spec = msgspec.structs.replace(SPEC, rank=rank, rendezvous=meeting)
+    status = ShardStatus(replica=SPEC.replica, rank=rank, state=state, spec=spec)
+    return Placed(node, status)
+
+
+@pytest.mark.parametrize(
+    ("states", "whole"),
+    [
+        ((READY, READY), READY),
+        ((READY, STARTING), STARTING),
+        ((STARTING, FETCHING), FETCHING),
+        ((READY, STOPPING), STOPPING),
+        ((READY, STUCK), STUCK),
+        ((STUCK, FAILED), FAILED),
+        ((READY, "resting"), "resting"),
+        ((READY, None), None),
+    ],
+)
+def test_a_replica_is_as_far_as_its_least_advanced_shard(
+    states: tuple[str | None, str | None], whole: str | None
+) -> None:
+    shards = [placed(state, rank=rank, world=2) for rank, state in enumerate(states)]
+    assert rebuild("r", shards, fingerprint=no_print).state == whole
+
+
+def test_a_replica_of_which_a_shard_is_unknown_is_not_ready() -> None:
+    replica = rebuild("r", [placed(READY, world=2)], fingerprint=no_print)
+    assert (replica.state, replica.reason) == (STARTING, "1 of 2 shards are known")
+
+
+def test_stale_needs_two_fingerprints_to_compare() -> None:
+    def wanted(model: str, profile: str) -> str | None:
+        return "another"
+
+    assert rebuild("r", [placed(READY)], fingerprint=no_print).stale is None
+    assert rebuild("r", [placed(READY)], fingerprint=wanted).stale is True
+    bare = Placed("n1", ShardStatus(replica="r", state=READY))
+    assert rebuild("r", [bare], fingerprint=wanted).stale is None
+
+
+def test_a_report_keeps_the_spec_and_what_the_same_process_computes_on() -> None:
+    compute = ComputeReport(back_end="CPU")
+    first = ShardStatus(replica="r", state=STARTING, pid=7, spec=SPEC, compute=compute, port=7500)
+    second = latest(first, ShardStatus(replica="r", state=READY, pid=7))
+    assert (second.spec, second.compute, second.port) == (SPEC, compute, 7500)
+    third = latest(second, ShardStatus(replica="r", state=STARTING, pid=8))
+    assert (third.spec, third.compute, third.port) == (SPEC, None, None)
+
+
+@pytest.fixture
+def plane(clock: FakeClock) -> Plane:
+    return make_plane(clock)
+
+
+def room(plane: Plane, node: str) -> NodeRoom:
+    return next(one for one in plane.fleet.observed().nodes if one.node.id == node)
+
+
+def held(plane: Plane, node: str) -> list[tuple[str, tuple[str, ...]]]:
+    return [(booking.replica, booking.devices) for booking in room(plane, node).bookings]
+
+
+async def test_replicas_are_rebuilt_from_a_register_alone(plane: Plane) -> None:
+    async with opened(plane):
+        await plane.catalog.put(MODEL, None, actor="me")
+        agent = FakeAgent("n1", devices=1)
+        agent.runs(SPEC, adopted=True)
+        await agent.connect(plane.agents)
+        replica = plane.fleet.replica("tiny-aaa111")
+        assert replica is not None
+        assert (replica.state, replica.model, replica.stale) == (READY, "tiny", False)
+        assert (replica.shards[0].node, replica.shards[0].port) == ("n1", 7500)
+        assert held(plane, "n1") == [("tiny-aaa111", ("GPU-n1-0",))]
+        assert list(plane.executor.sent) == []
+
+
+async def test_bookings_last_until_the_shard_is_reported_stopped_or_failed(plane: Plane) -> None:
+    async with opened(plane):
+        agent = FakeAgent("n1", devices=1)
+        await agent.connect(plane.agents)
+        for state in (FETCHING, STARTING, READY, STOPPING, STUCK):
+            agent.reports(SPEC, state)
+            await settle()
+            assert held(plane, "n1") == [("tiny-aaa111", ("GPU-n1-0",))], state
+        agent.reports(SPEC, FAILED, reason="out of memory")
+        await settle()
+        assert held(plane, "n1") == []
+        replica = plane.fleet.replica("tiny-aaa111")
+        assert replica is not None
+        assert (replica.state, replica.reason) == (FAILED, "out of memory")
+
+
+async def test_bookings_outlive_the_stream_and_the_node_going_lost(
+    plane: Plane, clock: FakeClock
+) -> None:
+    async with opened(plane):
+        agent = FakeAgent("n1", devices=1)
+        agent.runs(SPEC)
+        await agent.connect(plane.agents)
+        await agent.sever()
+        await clock.advance(120)
+        assert held(plane, "n1") == [("tiny-aaa111", ("GPU-n1-0",))]
+
+
+async def test_a_node_that_returns_without_a_shard_lets_go_of_it(plane: Plane) -> None:
+    async with opened(plane):
+        agent = FakeAgent("n1", devices=1)
+        agent.runs(SPEC)
+        await agent.connect(plane.agents)
+        agent.shards.clear()
+        await agent.connect(plane.agents)
+        assert plane.fleet.replicas() == ()
+        assert held(plane, "n1") == []
+        assert plane.feed.listing([REPLICAS]).changes == ()
+
+
+async def test_a_shard_that_nobody_can_describe_holds_every_device(plane: Plane) -> None:
+    async with opened(plane):
+        agent = FakeAgent("n1", devices=2)
+        await agent.connect(plane.agents)
+        agent.say(shard=ShardStatus(replica="who-knows", state=READY))
+        await settle()
+        assert held(plane, "n1") == [("who-knows", ("GPU-n1-0", "GPU-n1-1"))]
+
+
+def start(spec_replica: str = "tiny-aaa111", node: str = "n1") -> StartReplica:
+    spec = spec_of(MODEL, spec_replica, devices=("GPU-n1-0",))
+    return StartReplica(
+        replica=spec_replica,
+        model="tiny",
+        profile="default",
+        shards=(Assignment(node=node, spec=spec),),
+        words="1 wanted, 0 there",
+    )
+
+
+async def test_a_start_on_its_way_books_and_shows_as_starting(plane: Plane) -> None:
+    async with opened(plane):
+        await FakeAgent("n1", devices=1).connect(plane.agents)
+        plane.fleet.shards.begin(start())
+        replica = plane.fleet.replica("tiny-aaa111")
+        assert replica is not None
+        assert (replica.state, replica.shards[0].node) == (STARTING, "n1")
+        assert held(plane, "n1") == [("tiny-aaa111", ("GPU-n1-0",))]
+
+
+async def test_a_start_that_nobody_reports_is_given_up_and_counts_as_failed(
+    plane: Plane, clock: FakeClock
+) -> None:
+    async with opened(plane):
+        agent = FakeAgent("n1", devices=1)
+        await agent.connect(plane.agents)
+        plane.fleet.shards.begin(start())
+        await pass_time(clock, 25, [agent])
+        assert (await plane.passes["expire"].run_once()).sentence == "nothing to let go"
+        assert held(plane, "n1") != []
+        await pass_time(clock, 5, [agent])
+        seen = await plane.passes["expire"].run_once()
+        assert seen.sentence == "gave up the start of tiny-aaa111 on n1"
+        assert plane.fleet.replicas() == ()
+        failures = plane.fleet.observed().failures
+        assert [(f.model, f.node, f.count) for f in failures] == [("tiny", "n1", 1)]
+
+
+async def test_what_a_given_up_start_was_given_is_held_until_its_node_speaks(
+    plane: Plane, clock: FakeClock
+) -> None:
+    async with opened(plane):
+        agent = FakeAgent("n1", devices=1)
+        await agent.connect(plane.agents)
+        plane.fleet.shards.begin(start())
+        await pass_time(clock, 40, [agent])
+        await plane.passes["expire"].run_once()
+        assert held(plane, "n1") == [("tiny-aaa111", ("GPU-n1-0",))]
+        agent.reports(spec_of(MODEL, "tiny-aaa111", devices=("GPU-n1-0",)), STARTING)
+        await settle()
+        assert [replica.id for replica in plane.fleet.replicas()] == ["tiny-aaa111"]
+        plane.fleet.shards.begin(start("tiny-bbb222"))
+        await pass_time(clock, 40, [agent])
+        await plane.passes["expire"].run_once()
+        await agent.connect(plane.agents)
+        assert held(plane, "n1") == [("tiny-aaa111", ("GPU-n1-0",))]
+
+
+async def test_a_start_that_was_accepted_is_held_until_its_node_speaks(
+    plane: Plane, clock: FakeClock
+) -> None:
+    async with opened(plane):
+        agent = FakeAgent("n1", devices=1)
+        await agent.connect(plane.agents)
+        plane.fleet.shards.begin(start())
+        plane.fleet.shards.accepted("tiny-aaa111", 0)
+        await pass_time(clock, 300, [agent])
+        await plane.passes["expire"].run_once()
+        assert held(plane, "n1") != []
+        await agent.connect(plane.agents)
+        assert held(plane, "n1") == []
+
+
+async def test_a_report_takes_the_place_of_the_start_on_its_way(plane: Plane) -> None:
+    async with opened(plane):
+        agent = FakeAgent("n1", devices=1)
+        await agent.connect(plane.agents)
+        plane.fleet.shards.begin(start())
+        agent.reports(spec_of(MODEL, "tiny-aaa111", devices=("GPU-n1-0",)), STARTING)
+        await settle()
+        assert len(held(plane, "n1")) == 1
+        agent.say(shard=ShardStatus(replica="tiny-aaa111", state=STOPPED))
+        await settle()
+        assert plane.fleet.replicas() == ()
+
+
+async def test_each_message_marks_each_replica_that_it_changes_once(
+    plane: Plane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(plane):
+        agent = FakeAgent("n1")
+        await agent.connect(plane.agents)
+        marked: list[str] = []
+        mark = plane.feed.mark
+
+        def marks(topic: str, object_id: str) -> None:
+            marked.append(f"{topic} {object_id}")
+            mark(topic, object_id)
+
+        monkeypatch.setattr(plane.feed, "mark", marks)
+        plane.fleet.shards.begin(start())
+        agent.reports(spec_of(MODEL, "tiny-aaa111"))
+        await settle()
+        agent.runs(spec_of(MODEL, "tiny-bbb222"))
+        agent.shards.pop(("tiny-aaa111", 0))
+        await agent.connect(plane.agents)
+        replicas = [one for one in marked if one.startswith(REPLICAS)]
+    assert replicas == [
+        "replicas tiny-aaa111",
+        "replicas tiny-aaa111",
+        "replicas tiny-aaa111",
+        "replicas tiny-bbb222",
+    ]
+
+
+async def test_failed_starts_are_counted_per_model_and_node_and_once_each(plane: Plane) -> None:
+    async with opened(plane):
+        agent = FakeAgent("n1")
+        await agent.connect(plane.agents)
+        for number in range(3):
+            spec = spec_of(MODEL, f"tiny-{number}")
+            agent.reports(spec, STARTING)
+            agent.reports(spec, FAILED, reason="bad file")
+            agent.reports(spec, FAILED, reason="bad file")
+        await settle()
+        failures = plane.fleet.observed().failures
+        assert [(f.model, f.node, f.count, f.words) for f in failures] == [
+            ("tiny", "n1", 3, "bad file")
+        ]
+
+
+async def test_a_replica_that_served_and_dies_is_no_failed_start(
+    plane: Plane, clock: FakeClock
+) -> None:
+    async with opened(plane):
+        agent = FakeAgent("n1")
+        await agent.connect(plane.agents)
+        agent.reports(SPEC, READY)
+        await pass_time(clock, 70, [agent])
+        agent.reports(SPEC, FAILED, reason="killed")
+        await settle()
+        assert plane.fleet.observed().failures == ()
+        again = spec_of(MODEL, "tiny-bbb222")
+        agent.reports(again, READY)
+        agent.reports(again, FAILED, reason="killed again")
+        await settle()
+        assert [f.count for f in plane.fleet.observed().failures] == [1]
+
+
+async def test_a_changed_model_is_forgiven_its_failures(plane: Plane) -> None:
+    async with opened(plane):
+        agent = FakeAgent("n1")
+        await agent.connect(plane.agents)
+        agent.reports(SPEC, FAILED, reason="bad file", since=None)
+        await settle()
+        assert len(plane.fleet.observed().failures) == 1
+        await plane.catalog.put(MODEL, None, actor="me")
+        assert plane.fleet.observed().failures == ()
+
+
+async def test_failed_replicas_stay_in_view_for_a_while_and_only_a_few_of_them(
+    plane: Plane, clock: FakeClock
+) -> None:
+    async with opened(plane):
+        agent = FakeAgent("n1")
+        await agent.connect(plane.agents)
+        for number in range(5):
+            agent.reports(
+                spec_of(MODEL, f"tiny-{number}"), FAILED, reason="x", since=clock.now() + number
+            )
+        await settle()
+        assert [r.id for r in plane.fleet.replicas()] == ["tiny-2", "tiny-3", "tiny-4"]
+        await pass_time(clock, 660, [agent], every=30)
+        await plane.passes["expire"].run_once()
+        assert plane.fleet.replicas() == ()
+
+
+async def test_failures_of_before_a_restart_count_while_they_are_recent(
+    plane: Plane, clock: FakeClock
+) -> None:
+    async with opened(plane):
+        agent = FakeAgent("n1")
+        agent.runs(SPEC, FAILED, reason="bad file", since=clock.now() - 30)
+        old = spec_of(cpu_model("other"), "other-1")
+        agent.runs(old, FAILED, reason="bad file", since=clock.now() - 3600)
+        await clock.advance(40)
+        await agent.connect(plane.agents)
+        failures = plane.fleet.observed().failures
+        assert [(f.model, f.last) for f in failures] == [("tiny", clock.monotonic() - 70)]
+
+
+@pytest.mark.parametrize("state", [READY, STARTING, FAILED])
+@pytest.mark.parametrize("other", ["a0", "z9"])
+async def test_a_shard_that_runs_on_one_node_is_no_other_nodes_to_tell_of(
+    clock: FakeClock, state: str, other: str
+) -> None:
+    plane = make_plane(clock)
+    async with opened(plane):
+        await plane.catalog.put(MODEL, expected=None, actor="anna")
+        agent, copy = FakeAgent("n1", devices=1), FakeAgent(other, devices=1)
+        await agent.connect(plane.agents)
+        agent.reports(SPEC)
+        await settle()
+        before, routes = plane.fleet.replicas(), plane.fleet.routes()
+        copy.runs(SPEC, state, address="203.0.113.9", port=80)
+        await copy.connect(plane.agents)
+        assert plane.fleet.replicas() == before
+        assert plane.fleet.routes() == routes
+        assert plane.fleet.shards.failures.all() == ()
+        held = {room.node.id: len(room.bookings) for room in plane.fleet.observed().nodes}
+        assert held == {"n1": 1, other: 0 if state == FAILED else 1}
+        told = [one.words for one in plane.events.recent() if "runs elsewhere" in one.words]
+        assert told == [f"tiny-aaa111 runs elsewhere, and {other} says it has it: ignored"]
+        agent.reports(SPEC, STOPPED)
+        await settle()
+        assert [shard.node for one in plane.fleet.replicas() for shard in one.shards] == [other]
+
+
+async def test_a_shard_on_its_way_to_one_node_is_no_other_nodes_to_tell_of(
+    clock: FakeClock,
+) -> None:
+    plane = make_plane(clock)
+    async with opened(plane):
+        agent, copy = FakeAgent("n1", devices=1), FakeAgent("a0", devices=1)
+        await agent.connect(plane.agents)
+        await copy.connect(plane.agents)
+        step = StartReplica(
+            replica=SPEC.replica,
+            model=SPEC.model,
+            profile=SPEC.profile,
+            shards=(Assignment(node="n1", spec=SPEC),),
+            words="wanted",
+        )
+        plane.fleet.shards.begin(step)
+        copy.reports(SPEC)
+        await settle()
+        (replica,) = plane.fleet.replicas()
+        assert [(shard.node, shard.state) for shard in replica.shards] == [("n1", STARTING)]
+        agent.reports(SPEC)
+        await settle()
+        (replica,) = plane.fleet.replicas()
+        assert [(shard.node, shard.state) for shard in replica.shards] == [("n1", READY)]
