@@ -1,0 +1,1 @@
+"""Engines on this node: how each is installed, started and understood."""

@@ -1,0 +1,1 @@
+"""What the agent does to its machine beside engines: helper processes, HTTP, package installs."""

@@ -1,0 +1,121 @@
+"""HTTP by httpx, behind the interface that the rest knows."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+
+import httpx
+
+from llmgw.base.errors import TimedOut, Unreachable, Unreadable
+from llmgw.base.world import HttpAnswer
+
+
+class HttpxStream:
+    """An answer whose body is read in pieces."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self._response = response
+
+    @property
+    def status(self) -> int:
+        """Return the status code."""
+        return self._response.status_code
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Return the headers, names in lower case."""
+        return _lower(self._response.headers)
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Iterate over the body as it arrives, just as it was sent: not decompressed."""
+        try:
+            async for piece in self._response.aiter_raw():
+                yield piece
+        except httpx.TimeoutException as error:
+            raise TimedOut(f"{_where(self._response.url)}: no byte for too long") from error
+        except httpx.HTTPError as error:
+            raise Unreachable(f"{_where(self._response.url)}: {_words(error)}") from error
+
+
+class HttpxHttp:
+    """An HTTP client of this process; redirects are not followed.
+
+    Args:
+        proxies: use the proxies that the environment names. Off for engines, which are reached
+            directly whatever the machine's way to the outside is.
+    """
+
+    def __init__(self, *, proxies: bool) -> None:
+        self._client = httpx.AsyncClient(trust_env=proxies, follow_redirects=False)
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        timeout: float,
+    ) -> HttpAnswer:
+        """Send a request and return the whole answer, whatever its status."""
+        with _translated(url):
+            # httpx's own timeout holds for each wait; here it is the whole answer's.
+            async with asyncio.timeout(timeout):
+                answer = await self._client.request(
+                    method, url, headers=headers, content=body, timeout=timeout
+                )
+        return HttpAnswer(
+            status=answer.status_code, body=answer.content, headers=_lower(answer.headers)
+        )
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        timeout: float,
+    ) -> AsyncIterator[HttpxStream]:
+        """Open a request whose body is read in pieces."""
+        with _translated(url):
+            request = self._client.build_request(method, url, headers=headers, timeout=timeout)
+            response = await self._client.send(request, stream=True)
+        try:
+            yield HttpxStream(response)
+        finally:
+            await response.aclose()
+
+    async def close(self) -> None:
+        """Close every connection that is kept."""
+        await self._client.aclose()
+
+
+@contextmanager
+def _translated(url: str) -> Iterator[None]:
+    """Raise our errors for httpx's."""
+    try:
+        yield
+    except (TimeoutError, httpx.TimeoutException) as error:
+        raise TimedOut(f"{_where(url)}: no answer in time") from error
+    except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+        raise Unreadable(f"{_where(url)!r} is no http(s) address") from error
+    except httpx.HTTPError as error:
+        raise Unreachable(f"{_where(url)}: {_words(error)}") from error
+
+
+def _where(url: httpx.URL | str) -> str:
+    """Return an address without what may be secret in it: user, password, query."""
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL:
+        return str(url)[:200]
+    return str(parsed.copy_with(username=None, password=None, query=None, fragment=None))
+
+
+def _words(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
+def _lower(headers: httpx.Headers) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}

@@ -1,0 +1,48 @@
+"""Use of the processors, from /proc/stat and /proc/loadavg."""
+
+from pathlib import Path
+
+from llmgw.base.clock import Clock
+from llmgw.base.world import Files
+from llmgw.model.record import Record
+from llmgw_agent.parse.proc_stat import CpuTimes, busy_percent, read_loadavg, read_stat
+from llmgw_agent.probe.kept import Kept
+
+
+class CpuUse(Record, frozen=True, kw_only=True):
+    """Use over all processors since the reading before; percent 0-100."""
+
+    cpus: int
+    busy_percent: float | None = None
+    """None at the first reading: a share needs two."""
+    load: float | None = None
+
+
+class CpuProbe:
+    """How many processors there are, how busy they are, the load."""
+
+    name = "cpu"
+    period = 5.0
+    timeout = 5.0
+
+    def __init__(self, files: Files, clock: Clock) -> None:
+        self._files = files
+        self._before: CpuTimes | None = None
+        self.use: Kept[CpuUse] = Kept(clock)
+
+    @property
+    def age(self) -> float | None:
+        """Return the seconds since the last reading."""
+        return self.use.age
+
+    async def read(self) -> str:
+        """Read /proc/stat and /proc/loadavg."""
+        times = read_stat(self._text("/proc/stat"))
+        busy = None if self._before is None else busy_percent(self._before, times)
+        load = read_loadavg(self._text("/proc/loadavg"))
+        self._before = times
+        self.use.put(CpuUse(cpus=times.cpus, busy_percent=busy, load=load))
+        return f"{times.cpus} processors"
+
+    def _text(self, path: str) -> str:
+        return self._files.read(Path(path)).decode(errors="replace")

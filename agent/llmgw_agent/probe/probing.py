@@ -1,0 +1,85 @@
+"""Running a probe: in its own time, never on the heartbeat's path, and never for ever."""
+
+import asyncio
+from typing import Protocol
+
+from llmgw.base.clock import Clock
+from llmgw.base.errors import TimedOut
+from llmgw.base.periodic import Periodic
+from llmgw.model.node import ProbeState
+from llmgw_agent.host.patience import done_within
+
+
+class Probe(Protocol):
+    """A source of facts. It keeps its own last reading."""
+
+    @property
+    def name(self) -> str:
+        """Return what it is called in logs and on the node's page."""
+        ...
+
+    @property
+    def period(self) -> float:
+        """Return the seconds between two readings; asked each time."""
+        ...
+
+    @property
+    def timeout(self) -> float:
+        """Return the seconds after which a reading is given up."""
+        ...
+
+    @property
+    def age(self) -> float | None:
+        """Return the seconds since the last reading; None when there was none."""
+        ...
+
+    async def read(self) -> str:
+        """Take a reading and return a sentence that changes only when something did.
+
+        Raises:
+            LlmgwError: why there is none; the last one stays until it is too old.
+        """
+        ...
+
+
+class Probing:
+    """One probe, again and again. A failure is logged once, and its recovery."""
+
+    def __init__(self, probe: Probe, clock: Clock) -> None:
+        self._probe = probe
+        self._clock = clock
+        self._hanging: asyncio.Future[str] | None = None
+        self._passes = Periodic(probe.name, lambda: probe.period, self._pass, clock)
+
+    async def run(self) -> None:
+        """Probe until cancelled."""
+        await self._passes.run_forever()
+
+    async def run_once(self) -> None:
+        """Probe once, whatever comes of it."""
+        await self._passes.run_once()
+
+    def wake(self) -> None:
+        """Ask for a reading now."""
+        self._passes.wake()
+
+    def state(self) -> ProbeState:
+        """Return how the probe is doing."""
+        last = self._passes.last
+        return ProbeState(
+            name=self._probe.name,
+            age=self._probe.age,
+            error=None if last is None else last.error,
+        )
+
+    async def _pass(self) -> str:
+        if self._hanging is not None and not self._hanging.done():
+            raise TimedOut(f"{self._probe.name}: the last reading still hangs")
+        reading = asyncio.ensure_future(self._probe.read())
+        self._hanging = reading
+        try:
+            if await done_within(self._clock, reading, self._probe.timeout):
+                return reading.result()
+        finally:
+            reading.cancel()
+        raise TimedOut(f"{self._probe.name}: no reading within {self._probe.timeout:g} s")

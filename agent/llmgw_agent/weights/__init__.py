@@ -1,0 +1,1 @@
+"""Weights on this node: fetched once a source, checked, held, removed only where provably ours."""

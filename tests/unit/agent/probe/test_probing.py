@@ -1,0 +1,70 @@
+"""A probe that hangs or fails: its last value stays a while, and the rest never waits."""
+
+import asyncio
+
+from llmgw.base.errors import Unreadable
+from llmgw_agent.probe.kept import Kept
+from llmgw_agent.probe.probing import Probing
+from tests.fakes.clock import FakeClock, settle
+
+
+class Slow:
+    """A probe that answers when the test lets it."""
+
+    name = "slow"
+    period = 5.0
+    timeout = 10.0
+
+    def __init__(self, clock: FakeClock) -> None:
+        self.kept: Kept[int] = Kept(clock)
+        self.hang = asyncio.Event()
+        self.hang.set()
+        self.error: Unreadable | None = None
+        self.readings = 0
+
+    @property
+    def age(self) -> float | None:
+        return self.kept.age
+
+    async def read(self) -> str:
+        self.readings += 1
+        await self.hang.wait()
+        if self.error is not None:
+            raise self.error
+        self.kept.put(self.readings)
+        return "read"
+
+
+async def test_a_probe_that_hangs_is_given_up_and_asked_again(clock: FakeClock):
+    probe = Slow(clock)
+    probing = Probing(probe, clock)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(probing.run())
+        await settle()
+        assert probe.kept.fresh == 1
+        probe.hang.clear()
+        await clock.advance(5)
+        assert probe.readings == 2
+        await clock.advance(10)
+        assert "no reading within 10 s" in (probing.state().error or "")
+        assert probe.kept.fresh == 1
+        await clock.advance(60)
+        assert probe.kept.fresh is None
+        assert probe.kept.last == 1
+        probe.hang.set()
+        await clock.advance(5)
+        assert probe.kept.fresh is not None
+        assert probing.state().error is None
+        running.cancel()
+
+
+async def test_a_state_tells_age_and_error(clock: FakeClock):
+    probe = Slow(clock)
+    probing = Probing(probe, clock)
+    assert probing.state().age is None
+    await probing.run_once()
+    probe.error = Unreadable("/proc/x: garbage")
+    await clock.advance(3)
+    await probing.run_once()
+    state = probing.state()
+    assert (state.name, state.age, state.error) == ("slow", 3.0, "/proc/x: garbage")
