@@ -1,0 +1,1 @@
+"""The gateway: what users' requests go through."""

@@ -1,0 +1,349 @@
+"""What requests used and how they went, as totals of one worker that never fall."""
+
+from bisect import bisect_left
+from collections.abc import Iterable
+
+from llmgw.gateway.frames import Counted
+from llmgw.gateway.proxy.usage import BYTES_A_TOKEN, Usage
+from llmgw.model.gateway import Histogram, ModelTraffic, ReplyCount
+from llmgw.model.keys import UsageTotals
+
+BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+"""Upper bounds of the histograms, in seconds."""
+NO_MODEL = ""
+"""The model under which requests are counted that were answered before one was known."""
+
+
+class Spread:
+    """A histogram that is counted into."""
+
+    __slots__ = ("counts", "sum")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BOUNDS) + 1)
+        self.sum = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count one duration."""
+        self.counts[bisect_left(BOUNDS, seconds)] += 1
+        self.sum += seconds
+
+    def resume(self, seen: Histogram | None) -> None:
+        """Go on from what was counted before."""
+        if seen is not None and seen.bounds == BOUNDS:
+            below = (0, *seen.counts[:-1])
+            self.counts = [up - low for up, low in zip(seen.counts, below, strict=True)]
+            self.sum = seen.sum
+
+    def record(self) -> Histogram | None:
+        """Return it with cumulative counts; None when nothing was counted."""
+        if not any(self.counts):
+            return None
+        total = 0
+        cumulative = [total := total + count for count in self.counts]
+        return Histogram(bounds=BOUNDS, counts=tuple(cumulative), sum=self.sum)
+
+
+class Entry:
+    """What one key used of one model.
+
+    Tokens of a running stream are added as they pass. When the engine's own count turns out lower,
+    the difference is owed to what comes next, since a total never falls.
+    """
+
+    __slots__ = (
+        "cancelled",
+        "changed",
+        "completion",
+        "estimated",
+        "failed",
+        "key",
+        "model",
+        "owed",
+        "prompt",
+        "requests",
+    )
+
+    def __init__(self, key: str, model: str) -> None:
+        self.key = key
+        self.model = model
+        self.requests = 0
+        self.prompt = 0
+        self.completion = 0
+        self.cancelled = 0
+        self.estimated = 0
+        self.failed = 0
+        self.owed = 0
+        self.changed = False
+
+    @classmethod
+    def resumed(cls, row: UsageTotals) -> "Entry":
+        """Return an entry that goes on from totals."""
+        entry = cls(row.key, row.model)
+        entry.requests = row.requests
+        entry.prompt = row.prompt_tokens
+        entry.completion = row.completion_tokens
+        entry.cancelled = row.cancelled
+        entry.estimated = row.estimated
+        entry.failed = row.failed
+        return entry
+
+    def add_completion(self, tokens: int) -> int:
+        """Add tokens; return by how many the total rose."""
+        tokens -= self.owed
+        self.owed = max(0, -tokens)
+        rise = max(0, tokens)
+        self.completion += rise
+        return rise
+
+    def record(self) -> UsageTotals:
+        """Return the totals."""
+        return UsageTotals(
+            key=self.key,
+            model=self.model,
+            requests=self.requests,
+            prompt_tokens=self.prompt,
+            completion_tokens=self.completion,
+            cancelled=self.cancelled,
+            estimated=self.estimated,
+            failed=self.failed,
+        )
+
+
+class Meter:
+    """How requests for one model went."""
+
+    __slots__ = (
+        "changed",
+        "client_aborts",
+        "completion",
+        "duration",
+        "engine_aborts",
+        "first_token",
+        "in_flight",
+        "model",
+        "prompt",
+        "replies",
+        "retries",
+    )
+
+    def __init__(self, model: str) -> None:
+        self.model = model
+        self.replies: dict[int, int] = {}
+        self.duration = Spread()
+        self.first_token = Spread()
+        self.prompt = 0
+        self.completion = 0
+        self.retries = 0
+        self.client_aborts = 0
+        self.engine_aborts = 0
+        self.in_flight = 0
+        self.changed = False
+
+    @classmethod
+    def resumed(cls, seen: ModelTraffic) -> "Meter":
+        """Return a meter that goes on from totals, with nothing in flight."""
+        meter = cls(seen.model)
+        meter.replies = {reply.code: reply.count for reply in seen.replies}
+        meter.duration.resume(seen.duration)
+        meter.first_token.resume(seen.first_token)
+        meter.prompt = seen.prompt_tokens
+        meter.completion = seen.completion_tokens
+        meter.retries = seen.retries
+        meter.client_aborts = seen.client_aborts
+        meter.engine_aborts = seen.engine_aborts
+        return meter
+
+    def replied(self, status: int) -> None:
+        """Count an answer."""
+        self.replies[status] = self.replies.get(status, 0) + 1
+
+    def record(self) -> ModelTraffic:
+        """Return the totals."""
+        return ModelTraffic(
+            model=self.model,
+            replies=tuple(
+                ReplyCount(code=code, count=count) for code, count in sorted(self.replies.items())
+            ),
+            duration=self.duration.record(),
+            first_token=self.first_token.record(),
+            prompt_tokens=self.prompt,
+            completion_tokens=self.completion,
+            retries=self.retries,
+            client_aborts=self.client_aborts,
+            engine_aborts=self.engine_aborts,
+            in_flight=self.in_flight,
+        )
+
+
+class Books:
+    """All entries and meters of one worker, and which of them changed since they were last told."""
+
+    def __init__(self) -> None:
+        self._entries: dict[tuple[str, str], Entry] = {}
+        self._meters: dict[str, Meter] = {}
+        self._changed_entries: list[Entry] = []
+        self._changed_meters: list[Meter] = []
+
+    def resume(self, totals: Iterable[UsageTotals], traffic: Iterable[ModelTraffic]) -> None:
+        """Go on from what the worker before this one has counted."""
+        for row in totals:
+            self._entries[row.key, row.model] = Entry.resumed(row)
+        for seen in traffic:
+            meter = self._meters[seen.model] = Meter.resumed(seen)
+            self.note_meter(meter)  # what was in flight is not any more
+
+    def open(self, key: str, model: str, prompt_bytes: int, now: float) -> "Account":
+        """Return the account of a request that is sent to a model's engines."""
+        entry = self._entries.get((key, model))
+        if entry is None:
+            entry = self._entries[key, model] = Entry(key, model)
+        return Account(self, entry, self._meter(model), prompt_bytes, now)
+
+    def answered(self, status: int) -> None:
+        """Count a request that the gateway answered itself, before a model was known."""
+        meter = self._meter(NO_MODEL)
+        meter.replied(status)
+        self.note_meter(meter)
+
+    def note_entry(self, entry: Entry) -> None:
+        """Remember that an entry changed."""
+        if not entry.changed:
+            entry.changed = True
+            self._changed_entries.append(entry)
+
+    def note_meter(self, meter: Meter) -> None:
+        """Remember that a meter changed."""
+        if not meter.changed:
+            meter.changed = True
+            self._changed_meters.append(meter)
+
+    def take_changes(self) -> Counted | None:
+        """Return what changed since the last call; None when nothing did."""
+        if not self._changed_entries and not self._changed_meters:
+            return None
+        entries, self._changed_entries = self._changed_entries, []
+        meters, self._changed_meters = self._changed_meters, []
+        for entry in entries:
+            entry.changed = False
+        for meter in meters:
+            meter.changed = False
+        return Counted(
+            totals=tuple(entry.record() for entry in entries),
+            traffic=tuple(meter.record() for meter in meters),
+        )
+
+    def _meter(self, model: str) -> Meter:
+        meter = self._meters.get(model)
+        if meter is None:
+            meter = self._meters[model] = Meter(model)
+        return meter
+
+
+class Account:
+    """One request's account: opened when it is sent to engines, closed exactly once."""
+
+    __slots__ = ("_began", "_books", "_charged", "_entry", "_meter", "_prompt_bytes")
+
+    def __init__(
+        self, books: Books, entry: Entry, meter: Meter, prompt_bytes: int, now: float
+    ) -> None:
+        self._books = books
+        self._entry = entry
+        self._meter = meter
+        self._prompt_bytes = prompt_bytes
+        self._began = now
+        self._charged = 0
+        entry.requests += 1
+        meter.in_flight += 1
+        books.note_entry(entry)
+        books.note_meter(meter)
+
+    def retried(self) -> None:
+        """Count that it went to another engine."""
+        self._meter.retries += 1
+
+    def first_byte(self, now: float) -> None:
+        """Note when the first byte of a streamed reply came."""
+        self._meter.first_token.add(now - self._began)
+
+    def progress(self, produced: int) -> None:
+        """Charge what a running stream has produced up to now."""
+        if produced > self._charged:
+            self._charge(produced - self._charged)
+            self._charged = produced
+            self._books.note_entry(self._entry)
+
+    def finished(self, status: int, usage: Usage | None, produced: int, now: float) -> None:
+        """Close it: the reply is whole.
+
+        Args:
+            status: what the engine answered.
+            usage: what the engine said that the request used.
+            produced: an estimate, for an engine that said nothing.
+            now: monotonic seconds.
+        """
+        if status < 400:
+            self._settle(usage or Usage(), produced)
+        elif status >= 500:
+            self._entry.failed += 1
+        self._close(status, now)
+
+    def cancelled(self, status: int | None, produced: int, now: float) -> None:
+        """Close it: the client left. What was produced is charged.
+
+        Args:
+            status: what the reply began with; None when it had not begun.
+            produced: an estimate of the tokens produced.
+            now: monotonic seconds.
+        """
+        self._entry.cancelled += 1
+        self._meter.client_aborts += 1
+        self._charge_part(status, produced)
+        self._close(status, now)
+
+    def broken(self, status: int | None, produced: int, now: float) -> None:
+        """Close it: the engine ended the reply too early; arguments as for `cancelled`."""
+        self._entry.failed += 1
+        self._meter.engine_aborts += 1
+        self._charge_part(status, produced)
+        self._close(status, now)
+
+    def refused(self, status: int, now: float) -> None:
+        """Close it: no engine served it, and the client was told so."""
+        if status >= 500:
+            self._entry.failed += 1
+        self._close(status, now)
+
+    def _charge_part(self, status: int | None, produced: int) -> None:
+        if status is not None and status < 400:
+            self._entry.estimated += 1
+            self._charge_prompt(self._prompt_estimate())
+            self._charge(produced - self._charged)
+
+    def _settle(self, usage: Usage, produced: int) -> None:
+        prompt, completion = usage.prompt_tokens, usage.completion_tokens
+        if completion is None and prompt is not None and usage.total_tokens is not None:
+            completion = max(0, usage.total_tokens - prompt)
+        if prompt is None or completion is None:
+            self._entry.estimated += 1
+        self._charge_prompt(self._prompt_estimate() if prompt is None else prompt)
+        self._charge((produced if completion is None else completion) - self._charged)
+
+    def _prompt_estimate(self) -> int:
+        return -(-self._prompt_bytes // BYTES_A_TOKEN)
+
+    def _charge_prompt(self, tokens: int) -> None:
+        self._entry.prompt += tokens
+        self._meter.prompt += tokens
+
+    def _charge(self, tokens: int) -> None:
+        self._meter.completion += self._entry.add_completion(tokens)
+
+    def _close(self, status: int | None, now: float) -> None:
+        if status is not None:
+            self._meter.replied(status)
+        self._meter.duration.add(now - self._began)
+        self._meter.in_flight -= 1
+        self._books.note_entry(self._entry)
+        self._books.note_meter(self._meter)

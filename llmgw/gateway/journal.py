@@ -1,0 +1,147 @@
+"""Usage on disk until the store has it: what a killed gateway counted is told by the next one."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from llmgw.base.errors import NotFound
+from llmgw.base.log import get
+from llmgw.base.world import Files
+from llmgw.model.keys import UsageReport, UsageTotals
+from llmgw.model.link import UsageTaken
+
+log = get(__name__)
+
+_SUFFIX = ".usage"
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(UsageReport).decode
+
+Row = tuple[str, str]
+
+
+class _Worker:
+    """One worker place of this boot: all its totals, and since which report each row is untold."""
+
+    def __init__(self) -> None:
+        self.totals: dict[Row, UsageTotals] = {}
+        self.untold: dict[Row, int] = {}
+        self.sequence = 0
+        self.changed = False
+
+
+class UsageJournal:
+    """Cumulative usage of this boot's workers, and what earlier boots left behind.
+
+    A report carries every row that changed since the last one that was acknowledged, so that a
+    report that is lost costs nothing. The file of a worker holds exactly the report that would be
+    sent now; it goes when everything in it is acknowledged.
+
+    Memory, file and message grow with the pairs of a key and a model that were used: a message
+    holds about 60,000 of them.
+    """
+
+    def __init__(self, directory: Path, files: Files, gateway: str, boot: str) -> None:
+        self._directory = directory
+        self._files = files
+        self._gateway = gateway
+        self._boot = boot
+        self._workers: dict[int, _Worker] = {}
+        self._earlier: dict[tuple[str, int], UsageReport] = {}
+        self._unsent: set[tuple[str, int]] = set()
+        self._load()
+
+    def count(self, worker: int, rows: Iterable[UsageTotals]) -> None:
+        """Take a worker's newest totals; rows that it does not name stay."""
+        place = self._workers.setdefault(worker, _Worker())
+        for row in rows:
+            which = (row.key, row.model)
+            if place.totals.get(which) != row:
+                place.totals[which] = row
+                place.untold[which] = place.sequence + 1
+                place.changed = True
+
+    def totals(self, worker: int) -> tuple[UsageTotals, ...]:
+        """Return all totals of a worker's place, for the worker that takes it over."""
+        place = self._workers.get(worker)
+        return () if place is None else tuple(place.totals.values())
+
+    def save(self) -> int:
+        """Write what changed; return how many workers' files were written.
+
+        Raises:
+            OSError: it could not be written; everything is kept, and written later.
+        """
+        written = 0
+        for worker, place in self._workers.items():
+            if place.changed:
+                place.sequence += 1
+                self._unsent.add((self._boot, worker))
+                self._files.write(self._path(self._boot, worker), _encode(self._report(worker)))
+                place.changed = False
+                written += 1
+        return written
+
+    def due(self) -> list[UsageReport]:
+        """Return the reports that were not sent on this stream yet."""
+        unsent, self._unsent = sorted(self._unsent), set()
+        return [
+            self._report(worker) if boot == self._boot else self._earlier[boot, worker]
+            for boot, worker in unsent
+        ]
+
+    def stream_began(self) -> None:
+        """Send everything again that nobody has acknowledged: the stream is a new one."""
+        self._unsent = set(self._earlier)
+        for worker, place in self._workers.items():
+            if place.untold:
+                self._unsent.add((self._boot, worker))
+
+    def taken(self, taken: UsageTaken) -> None:
+        """Forget what the store has by now."""
+        which = (taken.boot, taken.worker)
+        report = self._earlier.get(which)
+        if report is not None and taken.sequence >= report.sequence:
+            del self._earlier[which]
+            self._unsent.discard(which)
+            self._files.remove(self._path(*which))
+            return
+        place = self._workers.get(taken.worker) if taken.boot == self._boot else None
+        if place is None:
+            return
+        told = [row for row, since in place.untold.items() if since <= taken.sequence]
+        for row in told:
+            del place.untold[row]
+        if not place.untold:
+            self._files.remove(self._path(*which))
+
+    @property
+    def waiting(self) -> int:
+        """Return how many reports nobody has acknowledged yet."""
+        return len(self._earlier) + sum(1 for place in self._workers.values() if place.untold)
+
+    def _report(self, worker: int) -> UsageReport:
+        place = self._workers[worker]
+        return UsageReport(
+            gateway=self._gateway,
+            boot=self._boot,
+            worker=worker,
+            sequence=place.sequence,
+            totals=tuple(place.totals[row] for row in sorted(place.untold)),
+        )
+
+    def _path(self, boot: str, worker: int) -> Path:
+        return self._directory / f"{boot}-{worker}{_SUFFIX}"
+
+    def _load(self) -> None:
+        """Read what earlier boots left; a file that can't be read stays where it is."""
+        for name in self._files.names(self._directory):
+            if not name.endswith(_SUFFIX) or name.startswith("."):
+                continue
+            try:
+                report = _decode(self._files.read(self._directory / name))
+            except (msgspec.DecodeError, NotFound, OSError) as error:
+                log.warning("usage of an earlier start can't be read", file=name, why=str(error))
+                continue
+            if self._path(report.boot, report.worker).name == name:
+                self._earlier[report.boot, report.worker] = report

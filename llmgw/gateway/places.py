@@ -1,0 +1,215 @@
+"""The worker places of a gateway: a socket each, and a process that is replaced when it dies."""
+
+import asyncio
+import os
+import random
+import socket
+import sys
+from collections.abc import Callable, Iterable
+
+from llmgw.base.backoff import Backoff
+from llmgw.base.clock import Clock
+from llmgw.base.log import get
+from llmgw.gateway.channel import Channel
+from llmgw.gateway.frames import (
+    Counted,
+    Down,
+    Drain,
+    FromWorker,
+    Listening,
+    Resume,
+    TableFrame,
+    Took,
+    decode_from_worker,
+)
+from llmgw.model.gateway import ModelTraffic
+from llmgw.model.keys import UsageTotals
+
+log = get(__name__)
+
+BACKOFF = Backoff(first=0.2, most=10.0)
+LONG_LIVED = 30.0
+"""Seconds that a worker has to live for its end not to count as one of a series."""
+END_GRACE = 5.0
+"""Seconds beyond its drain after which a worker is killed."""
+_PASSED_ON = ("PATH", "PYTHONPATH", "HOME", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV")
+
+
+class Place:
+    """One worker place.
+
+    Args:
+        number: from 0; the row of the cells, and the worker's number in reports.
+        listener: handed down to each worker of this place, and never closed while it may be needed.
+        cells: descriptor of the shared counts.
+        log_level: the workers'.
+        table: returns the whole table for a worker that starts.
+        on_message: told what a worker says.
+        on_end: called when a worker has ended.
+        clock: paces restarts.
+        rng: spreads them.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        listener: socket.socket,
+        cells: int,
+        *,
+        log_level: str,
+        table: Callable[[], TableFrame],
+        on_message: Callable[["Place", FromWorker], None],
+        on_end: Callable[["Place"], None],
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
+        self.number = number
+        self.pid: int | None = None
+        """The worker's process; None while there is none."""
+        self.listening = False
+        self.taken: int | None = None
+        """The number of the table that the worker serves by; None while there is no worker."""
+        self.restarts = 0
+        self.totals: dict[tuple[str, str], UsageTotals] = {}
+        self.traffic: dict[str, ModelTraffic] = {}
+        self._listener = listener
+        self._cells = cells
+        self._log_level = log_level
+        self._table = table
+        self._on_message = on_message
+        self._on_end = on_end
+        self._clock = clock
+        self._rng = rng
+        self._channel: Channel | None = None
+        self._process: asyncio.subprocess.Process | None = None
+        self._drained = asyncio.Event()
+
+    async def run(self) -> None:
+        """Keep a worker running until drained."""
+        failures = 0
+        while not self._drained.is_set():
+            began = self._clock.monotonic()
+            try:
+                rc = await self._run_worker()
+            except OSError as error:
+                log.warning("a worker could not be started", worker=self.number, why=str(error))
+                rc = -1
+            if self._drained.is_set():
+                return
+            lived = self._clock.monotonic() - began
+            failures = 0 if lived > LONG_LIVED else failures + 1
+            # The first replacement comes at once: connections wait in the socket.
+            wait = BACKOFF.delay(failures - 1, self._rng) if failures > 1 else 0.0
+            self.restarts += 1
+            log.warning("a worker ended and is replaced", worker=self.number, rc=rc, again_in=wait)
+            await self._wait(wait)
+
+    async def _wait(self, seconds: float) -> None:
+        """Wait before the next worker, but not when there is to be none."""
+        drained = asyncio.ensure_future(self._drained.wait())
+        sleep = asyncio.ensure_future(self._clock.sleep(seconds))
+        await asyncio.wait({drained, sleep}, return_when=asyncio.FIRST_COMPLETED)
+        for waiter in (drained, sleep):
+            waiter.cancel()
+        await asyncio.gather(drained, sleep, return_exceptions=True)
+
+    def send(self, frame: TableFrame) -> None:
+        """Tell the worker what changed; one that is slow gets the whole table when it is not."""
+        if self._channel is not None and self._channel.ready:
+            self._channel.send(frame)
+
+    async def drain(self, seconds: float) -> None:
+        """Let the worker finish what runs within so many seconds; return when it is gone."""
+        self._drained.set()
+        self._listener.close()
+        process = self._process
+        if process is None:
+            return
+        if self._channel is not None:
+            self._channel.send(Drain(seconds=seconds))
+        try:
+            async with asyncio.timeout(seconds + END_GRACE):
+                await process.wait()
+        except TimeoutError:
+            log.warning("a worker did not end and is killed", worker=self.number)
+            self.kill()
+            await process.wait()
+
+    def kill(self) -> None:
+        """End the worker at once."""
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+
+    async def _run_worker(self) -> int:
+        ours, theirs = socket.socketpair()
+        try:
+            process = await self._spawn(theirs)
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        self._process = process
+        self.pid = process.pid
+        if self._drained.is_set():
+            self.kill()  # told to end while it was being started
+        channel = Channel(self._take, self.kill, self._catch_up)
+        try:
+            await channel.open(ours)
+            channel.send(
+                Resume(totals=tuple(self.totals.values()), traffic=tuple(self.traffic.values()))
+            )
+            self._channel = channel
+            self.taken = 0
+            channel.send(self._table())
+            return await process.wait()
+        finally:
+            self.kill()
+            self.pid = self.taken = self._channel = self._process = None
+            self.listening = False
+            channel.close()
+            self._on_end(self)
+
+    async def _spawn(self, theirs: socket.socket) -> asyncio.subprocess.Process:
+        fds = (self._listener.fileno(), theirs.fileno(), self._cells)
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-P",  # no module of the working directory is imported
+            "-m",
+            "llmgw.gateway.worker",
+            *("--slot", str(self.number), "--parent", str(os.getpid())),
+            *("--listen-fd", str(fds[0]), "--channel-fd", str(fds[1]), "--cells-fd", str(fds[2])),
+            *("--log-level", self._log_level),
+            pass_fds=fds,
+            env=_environment(),
+            stdin=asyncio.subprocess.DEVNULL,
+        )
+
+    def _take(self, frame: bytes) -> None:
+        message = decode_from_worker(frame)
+        match message:
+            case Counted(totals=totals, traffic=traffic):
+                self.totals.update({(row.key, row.model): row for row in totals})
+                self.traffic.update({row.model: row for row in traffic})
+            case Listening():
+                self.listening = True
+            case Took(number=number):
+                self.taken = number
+            case Down():
+                pass
+        self._on_message(self, message)
+
+    def _catch_up(self) -> None:
+        if self._channel is not None:
+            self._channel.send(self._table())
+
+
+def send_to_all(places: Iterable[Place], frame: TableFrame) -> None:
+    """Tell every worker what changed."""
+    for place in places:
+        place.send(frame)
+
+
+def _environment() -> dict[str, str]:
+    """Return what a worker needs of the environment; whatever secrets are in it stay here."""
+    return {name: os.environ[name] for name in _PASSED_ON if name in os.environ}

@@ -1,0 +1,304 @@
+"""One client's connection: requests in, replies out in the order of the requests."""
+
+import asyncio
+from collections import deque
+from typing import Protocol, cast
+
+from llmgw.gateway.proxy.deadlines import NEVER, Deadlines
+from llmgw.gateway.proxy.replies import CONTINUE, refusal_reply
+from llmgw.gateway.proxy.requests import Request, RequestReader
+from llmgw.gateway.refusals import Refusal
+
+WAITING_MOST = 32
+"""Requests that may wait on a connection behind the one that is served (pipelining)."""
+AHEAD_BYTES = 64 << 10
+"""Bytes of such requests that are read ahead; then reading stops until the reply is out."""
+LINGER = 2.0
+"""Seconds for which a refused client may still send, so that it reads the refusal."""
+
+
+class Running(Protocol):
+    """A request that an engine serves."""
+
+    def client_left(self) -> None:
+        """The client's connection is gone."""
+        ...
+
+    def pause(self) -> None:
+        """The client does not take more for now."""
+        ...
+
+    def resume(self) -> None:
+        """The client takes more again."""
+        ...
+
+    def expired(self) -> None:
+        """The deadline that it set has passed."""
+        ...
+
+    def stopped(self) -> None:
+        """The worker ends now."""
+        ...
+
+
+class Desk(Protocol):
+    """Where a connection's requests are decided and served (one a worker)."""
+
+    @property
+    def deadlines(self) -> Deadlines:
+        """Return the deadlines of this worker's connections."""
+        ...
+
+    @property
+    def client_timeout(self) -> float:
+        """Return the seconds that a client has to send a request, or to send none."""
+        ...
+
+    @property
+    def body_most(self) -> int:
+        """Return the bytes that a request's body may have."""
+        ...
+
+    @property
+    def draining(self) -> bool:
+        """Say whether connections are to end."""
+        ...
+
+    def check_head(self, request: Request) -> Refusal | None:
+        """Say whether a request is refused before its body is read."""
+        ...
+
+    def serve(self, connection: "ClientConnection", request: Request) -> Running | None:
+        """Answer a request at once (None) or begin to serve it; it may be refused already."""
+        ...
+
+    def opened(self, connection: "ClientConnection") -> None:
+        """Note a connection that is there."""
+        ...
+
+    def closed(self, connection: "ClientConnection") -> None:
+        """Note that it is gone."""
+        ...
+
+
+class ClientConnection(asyncio.Protocol):
+    """Reads ahead while a request is served, so that a client that leaves is noticed at once."""
+
+    __slots__ = (
+        "_advancing",
+        "_current",
+        "_desk",
+        "_full",
+        "_left",
+        "_lingering",
+        "_paused",
+        "_reader",
+        "_receiving",
+        "_running",
+        "_transport",
+        "_waiting",
+        "_waiting_bytes",
+        "deadline",
+    )
+
+    _transport: asyncio.Transport
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._reader = RequestReader(self, desk.body_most)
+        self._waiting: deque[Request] = deque()
+        self._waiting_bytes = 0
+        self._current: Request | None = None
+        self._running: Running | None = None
+        self._advancing = False
+        self._receiving = False
+        self._lingering = False
+        self._paused = False
+        self._full = False
+        self._left = 0
+        self.deadline = NEVER
+
+    # What asyncio calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._desk.opened(self)
+        self._desk.deadlines.add(self)
+        self._await_request()
+
+    def data_received(self, data: bytes) -> None:
+        """Read requests."""
+        self._reader.feed(data)
+        if self._current is None or self._paused:
+            return
+        if self._waiting_bytes + self._reader.held > AHEAD_BYTES:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def eof_received(self) -> bool:
+        """Take the end of what a client sends for its leaving, as a closed connection looks."""
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        """End what is served for nobody."""
+        self._desk.deadlines.discard(self)
+        self._desk.closed(self)
+        self._reader.stop()
+        self._waiting.clear()
+        running, self._running = self._running, None
+        if running is not None:
+            running.client_left()
+
+    def pause_writing(self) -> None:
+        """Let the engine wait, and the requests behind."""
+        self._full = True
+        if self._running is not None:
+            self._running.pause()
+
+    def resume_writing(self) -> None:
+        """Go on."""
+        self._full = False
+        if self._running is not None:
+            self._running.resume()
+        self._advance()
+
+    # What the reader calls.
+
+    def request_begins(self) -> None:
+        """Give the client its time to send the whole request."""
+        self._receiving = True
+        if self._current is None:
+            self.deadline = self._desk.deadlines.after(self._desk.client_timeout)
+
+    def head_is_here(self, request: Request) -> Refusal | None:
+        """Decide on the head; a client that waits for a word to send its body gets it."""
+        refusal = self._desk.check_head(request)
+        waits = request.expects_continue and not request.http_10
+        if refusal is None and waits and self._current is None:
+            self._transport.write(CONTINUE)
+        return refusal
+
+    def request_is_here(self, request: Request) -> None:
+        """Serve the request, or let it wait for its turn."""
+        self._receiving = False
+        if len(self._waiting) >= WAITING_MOST:
+            request.keep_alive = False
+            self._reader.stop()
+        self._waiting.append(request)
+        self._waiting_bytes += len(request.body)
+        self._advance()
+
+    # What whoever serves a request calls.
+
+    def write(self, data: bytes) -> None:
+        """Write a part of the current reply."""
+        self._transport.write(data)
+
+    def finish(self, *, keep: bool = True) -> None:
+        """The current reply is written: go on, or close when the connection ends with it."""
+        request, self._current = self._current, None
+        self._running = None
+        if request is None or self._transport.is_closing():
+            return
+        if not keep or not request.keep_alive or self._desk.draining:
+            self._close()
+            return
+        self._await_request()
+        self._read_on()
+        self._advance()
+
+    def refuse(self, refusal: Refusal, request_id: bytes) -> None:
+        """Answer the current request with a refusal, and go on."""
+        request = self._current
+        if request is not None:
+            self._transport.write(refusal_reply(refusal, request, request_id))
+            self.finish()
+
+    def abort(self) -> None:
+        """Break the connection: what was written of the reply is not the whole."""
+        self._running = None
+        self._transport.abort()
+
+    def end_if_idle(self) -> None:
+        """Close a connection on which nothing is asked or served (the worker ends)."""
+        if self._current is None and not self._lingering and not self._receiving:
+            self._close()
+
+    def cut(self) -> None:
+        """End what is left, because the worker ends."""
+        if self._running is not None:
+            self._running.stopped()
+        else:
+            self._transport.abort()
+
+    def expire(self) -> None:
+        """Act on the deadline that has passed."""
+        self.deadline = NEVER
+        if self._running is not None:
+            self._running.expired()
+        elif self._lingering:
+            self._expire_lingering()
+        elif self._receiving:
+            self._reader.stop()
+            late = Request()
+            late.keep_alive = False
+            late.refusal = Refusal("request_timeout", "the request took too long to arrive")
+            self.request_is_here(late)
+        else:
+            self._close()
+
+    def _expire_lingering(self) -> None:
+        """Give up, unless the client still takes what was written for it."""
+        left = self._transport.get_write_buffer_size()
+        if left and left != self._left:
+            self._left = left
+            self._await_request()
+        else:
+            self._transport.abort()
+
+    def _advance(self) -> None:
+        """Serve what waits, one after the other, without recursion."""
+        if self._advancing:
+            return
+        self._advancing = True
+        try:
+            while self._waiting and self._may_begin():
+                self._begin(self._waiting.popleft())
+        finally:
+            self._advancing = False
+
+    def _may_begin(self) -> bool:
+        # A client that asks and does not read gets no further replies piled up.
+        return self._current is None and not self._full and not self._transport.is_closing()
+
+    def _begin(self, request: Request) -> None:
+        self.deadline = NEVER
+        self._waiting_bytes -= len(request.body)
+        self._current = request
+        running = self._desk.serve(self, request)
+        if self._current is request and running is not None:
+            self._running = running
+            if self._full:
+                running.pause()
+
+    def _await_request(self) -> None:
+        self.deadline = self._desk.deadlines.after(self._desk.client_timeout)
+
+    def _read_on(self) -> None:
+        if self._paused:
+            self._paused = False
+            self._transport.resume_reading()
+
+    def _close(self) -> None:
+        """Close after what was written; a client that still sends is heard out for a while.
+
+        Closing with unread bytes makes the kernel reset the connection, and the reset can overtake
+        the reply.
+        """
+        self._reader.stop()
+        self._waiting.clear()
+        self._lingering = True
+        self.deadline = self._desk.deadlines.after(LINGER)
+        self._read_on()
+        self._transport.write_eof()

@@ -1,0 +1,318 @@
+"""Requests as they come in: HTTP/1 read strictly and within limits, in whatever parts it comes."""
+
+from typing import Protocol
+
+import httptools
+
+from llmgw.gateway.auth import Holder
+from llmgw.gateway.refusals import Refusal
+
+HEAD_BYTES = 64 << 10
+HEAD_LINES = 100
+DISCARDED_MOST = 64 << 10
+"""A refused request's body is read to its end up to this size, so that its connection can go on."""
+
+KEPT = frozenset(
+    {
+        b"accept",
+        b"authorization",
+        b"content-encoding",
+        b"content-length",
+        b"content-type",
+        b"expect",
+        b"host",
+        b"transfer-encoding",
+    }
+)
+"""Headers that the gateway looks at; the others go nowhere."""
+
+
+class Request:
+    """One request: its head as far as the gateway looks at it, and its body when it is whole."""
+
+    __slots__ = (
+        "body",
+        "headers",
+        "holder",
+        "http_10",
+        "keep_alive",
+        "length",
+        "method",
+        "path",
+        "refusal",
+        "target",
+    )
+
+    def __init__(self) -> None:
+        self.method = ""
+        self.target = b""
+        self.path = b""
+        """The target's path, once it was looked at."""
+        self.http_10 = False
+        self.keep_alive = True
+        self.headers: dict[bytes, bytes] = {}
+        """Those of `KEPT`, names in lower case; of a repeated one the last."""
+        self.length: int | None = None
+        """Bytes of body as announced; None when none is announced or it is chunked."""
+        self.body = b""
+        self.refusal: Refusal | None = None
+        self.holder: Holder | None = None
+        """Whose key it carries, once that was checked."""
+
+    @property
+    def expects_continue(self) -> bool:
+        """Say whether the client waits for a word before it sends the body."""
+        return _word(self, b"expect") == b"100-continue"
+
+
+class Receiver(Protocol):
+    """Who is told of requests."""
+
+    def request_begins(self) -> None:
+        """The first byte of a request is here."""
+        ...
+
+    def head_is_here(self, request: Request) -> Refusal | None:
+        """Say whether a request is refused before its body is read."""
+        ...
+
+    def request_is_here(self, request: Request) -> None:
+        """Take a whole request, or one that is refused. Called in the order of arrival."""
+        ...
+
+
+class RequestReader:
+    """Reads the requests of one connection.
+
+    httptools refuses what is ambiguous (both framings, two lengths, folded lines, a bare LF, NUL);
+    this class adds limits, versions, the Host rule, and that an offer to upgrade is ignored.
+
+    After a request that cannot be followed by another (`keep_alive` False) every byte is ignored.
+    """
+
+    __slots__ = (
+        "_body",
+        "_chunked",
+        "_discard",
+        "_head_bytes",
+        "_hosts",
+        "_in_head",
+        "_lines",
+        "_most",
+        "_over",
+        "_parser",
+        "_raw",
+        "_receiver",
+        "_request",
+        "_resuming",
+        "_size",
+        "_upgrading",
+    )
+
+    def __init__(self, receiver: Receiver, body_most: int) -> None:
+        self._receiver = receiver
+        self._most = body_most
+        self._parser = httptools.HttpRequestParser(self)
+        self._over = False
+        self._upgrading = False
+        self._resuming = False
+        self._reset()
+
+    def _reset(self) -> None:
+        self._request = Request()
+        self._raw = 0
+        self._in_head = True
+        self._head_bytes = 0
+        self._lines = 0
+        self._hosts = 0
+        self._chunked = False
+        self._discard = False
+        self._body: list[bytes] = []
+        self._size = 0
+
+    @property
+    def held(self) -> int:
+        """Return how many bytes of an unfinished body are held."""
+        return self._size
+
+    def feed(self, data: bytes) -> None:
+        """Read what came in; requests are handed on from inside."""
+        while data and not self._over:
+            data = self._feed(data)
+
+    def stop(self) -> None:
+        """Ignore everything from here on."""
+        self._over = True
+
+    def _feed(self, data: bytes) -> bytes:
+        """Read some bytes; return those that have to be read again, by a new parser."""
+        self._raw += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            return self._without_upgrade(data[int(upgrade.args[0]) :])
+        except httptools.HttpParserCallbackError:
+            raise  # a fault of ours, not of the client
+        except httptools.HttpParserError as error:
+            self._refuse("bad_http", f"not acceptable HTTP: {error}")
+            return b""
+        if not self._over and self._raw > self._raw_most():
+            code = "headers_too_large" if self._in_head else "body_too_large"
+            self._refuse(code, "the request is larger than it may be")
+        return b""
+
+    def _raw_most(self) -> int:
+        # Framing may not outweigh what it frames: chunk extensions and one-byte chunks end here.
+        return HEAD_BYTES if self._in_head else 2 * (self._most + HEAD_BYTES)
+
+    def _without_upgrade(self, rest: bytes) -> bytes:
+        """Read on as if no upgrade had been offered.
+
+        httptools takes everything after such a head for another protocol, body included. A new
+        parser gets a plain head with the same framing, and reads the body that belongs to it.
+        """
+        request = self._request
+        self._upgrading = False
+        if request.method == "CONNECT":
+            self._refuse("bad_http", "this is no forward proxy")
+            return b""
+        self._parser = httptools.HttpRequestParser(self)
+        framing = b"content-length: %d" % (request.length or 0)
+        if self._chunked:
+            framing = b"transfer-encoding: chunked"
+        self._resuming = True
+        self._parser.feed_data(b"POST / HTTP/1.1\r\nhost: -\r\n" + framing + b"\r\n\r\n")
+        return rest
+
+    # What httptools calls.
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        if not self._resuming and not self._over:
+            self._receiver.request_begins()
+
+    def on_url(self, part: bytes) -> None:
+        """Take a part of the target."""
+        if not self._resuming:
+            self._request.target += part
+            self._head_bytes += len(part)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a line of the head, or of the trailers, which are not looked at."""
+        if self._resuming or not self._in_head:
+            return
+        self._lines += 1
+        self._head_bytes += len(name) + len(value)
+        lowered = name.lower()
+        if lowered in KEPT:
+            if lowered == b"host":
+                self._hosts += 1
+            self._request.headers[lowered] = value
+
+    def on_headers_complete(self) -> None:
+        """Decide on the head."""
+        if self._resuming or self._over:
+            self._resuming = False
+            return
+        self._in_head = False
+        request = self._request
+        request.method = self._parser.get_method().decode("ascii", "replace")
+        if not self._parser.should_keep_alive():
+            request.keep_alive = False
+        self._upgrading = self._parser.should_upgrade()
+        self._check_head(self._parser.get_http_version())
+        if request.refusal is None:
+            request.refusal = self._receiver.head_is_here(request)
+        if request.refusal is not None:
+            self._refuse_body()
+
+    def on_body(self, data: bytes) -> None:
+        """Take a piece of the body."""
+        if self._over:
+            return
+        self._size += len(data)
+        if self._discard:
+            if self._size > DISCARDED_MOST:
+                self._hand_over_last()
+        elif self._size > self._most:
+            self._refuse("body_too_large", f"the body is larger than {self._most} bytes")
+        else:
+            self._body.append(data)
+
+    def on_message_complete(self) -> None:
+        """Hand a whole request on."""
+        if self._upgrading or self._over:
+            return
+        request = self._request
+        if len(self._body) == 1:
+            request.body = self._body[0]
+        elif self._body:
+            request.body = b"".join(self._body)
+        self._over = not request.keep_alive
+        self._reset()
+        self._receiver.request_is_here(request)
+
+    # Rules.
+
+    def _check_head(self, version: str) -> None:
+        request = self._request
+        if version == "1.0":
+            request.http_10 = True
+            request.keep_alive = False
+        length = request.headers.get(b"content-length")
+        if length is not None:
+            request.length = int(length)
+        self._chunked = b"transfer-encoding" in request.headers
+        request.refusal = self._framing_refusal(request, version) or self._body_refusal(request)
+
+    def _framing_refusal(self, request: Request, version: str) -> Refusal | None:
+        """Refuse a head after which nobody could say where the next request begins."""
+        refusal = None
+        if self._head_bytes > HEAD_BYTES or self._lines > HEAD_LINES:
+            refusal = Refusal("headers_too_large", "the head is larger than it may be")
+        elif version not in {"1.0", "1.1"}:
+            refusal = Refusal("http_version", f"HTTP/{version} is not spoken here")
+        elif self._hosts > 1 or (not self._hosts and not request.http_10):
+            refusal = Refusal("bad_http", "there has to be one Host header")
+        elif self._chunked and request.http_10:
+            refusal = Refusal("bad_http", "HTTP/1.0 has no transfer encodings")
+        elif self._chunked and _word(request, b"transfer-encoding") != b"chunked":
+            refusal = Refusal("bad_http", "the only transfer encoding is chunked")
+        if refusal is not None:
+            request.keep_alive = False
+        return refusal
+
+    def _body_refusal(self, request: Request) -> Refusal | None:
+        if request.length is not None and request.length > self._most:
+            return Refusal("body_too_large", f"the body is larger than {self._most} bytes")
+        if _word(request, b"content-encoding") not in {b"", b"identity"}:
+            return Refusal("unsupported_encoding", "send the body uncompressed")
+        return None
+
+    def _refuse_body(self) -> None:
+        """Skip a small body to its end; of a large one, or one held back, read nothing more."""
+        request = self._request
+        small = not self._chunked and (request.length or 0) <= DISCARDED_MOST
+        self._discard = True
+        if not small or request.expects_continue or not request.keep_alive:
+            self._hand_over_last()
+
+    def _refuse(self, code: str, words: str) -> None:
+        """Refuse what is being read, and everything after it."""
+        if self._over:
+            return
+        self._request.refusal = Refusal(code, words)
+        self._hand_over_last()
+
+    def _hand_over_last(self) -> None:
+        if self._over:
+            return
+        self._over = True
+        request = self._request
+        request.keep_alive = False
+        self._reset()
+        self._receiver.request_is_here(request)
+
+
+def _word(request: Request, name: bytes) -> bytes:
+    return request.headers.get(name, b"").strip().lower()

@@ -1,0 +1,152 @@
+"""One gateway's conversation with a control plane: the table comes down, counts go up."""
+
+from collections.abc import Callable, Sequence
+
+from llmgw.base.clock import Clock
+from llmgw.base.errors import LlmgwError
+from llmgw.base.log import get
+from llmgw.gateway.frames import TableFrame
+from llmgw.gateway.journal import UsageJournal
+from llmgw.gateway.membership import Membership
+from llmgw.gateway.table import TOPICS, TableBook
+from llmgw.link.dial import GatewaySide
+from llmgw.model.feed import Batch, Follow, Position
+from llmgw.model.gateway import EndpointDown, GatewayRegister, TrafficReport
+from llmgw.model.link import (
+    CertificateIssued,
+    GatewayControl,
+    GatewayMessage,
+    Goodbye,
+    UsageTaken,
+    Welcome,
+)
+
+log = get(__name__)
+
+DOWN_AGAIN = 5.0
+"""Seconds for which an engine that cannot be reached is told once."""
+
+
+class Uplink:
+    """What this gateway tells and is told; `session` runs once a stream.
+
+    Args:
+        membership: who this gateway is.
+        book: the table.
+        journal: usage that has to reach the store.
+        register: returns the first message's content.
+        tell: hands a change of the table to the workers; with None only `current` changed.
+        configured: addresses of control planes that were configured.
+        clock: time.
+    """
+
+    def __init__(
+        self,
+        membership: Membership,
+        book: TableBook,
+        journal: UsageJournal,
+        register: Callable[[], GatewayRegister],
+        tell: Callable[[TableFrame], None],
+        *,
+        configured: Sequence[str],
+        clock: Clock,
+    ) -> None:
+        self.current = False
+        """The table is what the control plane says now."""
+        self._membership = membership
+        self._book = book
+        self._journal = journal
+        self._register = register
+        self._tell = tell
+        self._configured = tuple(configured)
+        self._learned = membership.control_planes
+        self._clock = clock
+        self._stream: GatewaySide | None = None
+        self._welcomed = False
+        self._down: dict[str, float] = {}
+
+    def addresses(self) -> tuple[str, ...]:
+        """Return where control planes may be: what one of them said last, then the configured."""
+        return tuple(dict.fromkeys((*self._learned, *self._configured)))
+
+    async def session(self, stream: GatewaySide) -> float | None:
+        """Serve one stream; return the seconds that a goodbye asked to wait."""
+        self._stream, self._welcomed = stream, False
+        self._book.begin()
+        stream.send(GatewayMessage(register=self._register()))
+        try:
+            async for message in stream:
+                goodbye = self._take(stream, message)
+                if goodbye is not None:
+                    return goodbye.reconnect_after
+            return None
+        finally:
+            self._stream = None
+            if self.current:
+                self.current = False
+                self._tell(TableFrame())
+
+    def send_counts(self, traffic: Sequence[TrafficReport]) -> None:
+        """Send usage that was not sent on this stream yet, and how things go."""
+        stream = self._stream
+        if stream is None or not self._welcomed:
+            return
+        try:
+            for report in self._journal.due():
+                stream.send(GatewayMessage(usage=report))
+            for seen in traffic:
+                stream.send(GatewayMessage(traffic=seen))
+            request = self._membership.request(self._clock.now())
+            if request is not None:
+                stream.send(GatewayMessage(certificate_request=request))
+        except LlmgwError as error:
+            log.warning("a report could not be sent", why=error.message)
+
+    def engine_down(self, down: EndpointDown) -> None:
+        """Tell that an engine cannot be reached, once for a while."""
+        now = self._clock.monotonic()
+        self._down = {name: at for name, at in self._down.items() if now - at < DOWN_AGAIN}
+        if self._stream is not None and self._welcomed and down.replica not in self._down:
+            self._down[down.replica] = now
+            self._stream.send(GatewayMessage(endpoint_down=down))
+
+    def reached(self, position: Position) -> None:
+        """Tell that all workers serve by the table of a place in the feed."""
+        if self._stream is not None and self._welcomed:
+            self._stream.send(GatewayMessage(reached=position))
+
+    def _take(self, stream: GatewaySide, message: GatewayControl) -> Goodbye | None:
+        match message:
+            case GatewayControl(welcome=Welcome() as welcome):
+                self._begin(stream, welcome)
+            case GatewayControl(batch=Batch() as batch):
+                self._apply(batch)
+            case GatewayControl(usage_taken=UsageTaken() as taken):
+                self._journal.taken(taken)
+            case GatewayControl(certificate=CertificateIssued() as issued):
+                self._membership.issued(issued)
+            case GatewayControl(goodbye=Goodbye() as goodbye):
+                log.info("the control plane said goodbye", reason=goodbye.reason)
+                if goodbye.leader is not None:
+                    self._learned = (goodbye.leader, *self._learned)
+                return goodbye
+            case _:
+                pass  # pings are answered by the link
+        return None
+
+    def _begin(self, stream: GatewaySide, welcome: Welcome) -> None:
+        self._welcomed = True
+        if welcome.control_planes:
+            self._learned = welcome.control_planes
+            self._membership.remember(welcome.control_planes)
+        stream.expect_every(welcome.heartbeat_interval)
+        self._journal.stream_began()
+        follow = Follow(topics=TOPICS, position=self._book.position)
+        stream.send(GatewayMessage(follow=follow))
+
+    def _apply(self, batch: Batch) -> None:
+        frame = self._book.apply(batch)
+        if frame is None:
+            return
+        self.current = self.current or not batch.more
+        self._tell(frame)

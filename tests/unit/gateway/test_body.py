@@ -1,0 +1,91 @@
+"""Edits of a body: in place, and nothing else changes."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llmgw.gateway.proxy.body import Asked, ask_for_usage, read_body, rename_model, wants_usage
+from llmgw.gateway.refusals import Refusal
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+READ = frozenset(Asked.__struct_fields__)
+members = st.dictionaries(
+    st.sampled_from(['"model"', "model:", "stream_options", "a\\b"]) | st.text(max_size=8), values
+).map(lambda some: {name: value for name, value in some.items() if name not in READ})
+spaces = st.sampled_from([(",", ":"), (", ", ": "), (" ,\n", " :\t")])
+
+
+def read(body: bytes) -> Asked:
+    asked = read_body(body)
+    assert isinstance(asked, Asked), asked
+    return asked
+
+
+@given(members, members, spaces, st.booleans())
+def test_renaming_changes_the_models_name_and_no_other_byte(before, after, separators, ascii_):
+    body = {**before, "x": {"model": "m"}, "model": "m", **after}
+    raw = json.dumps(body, separators=separators, ensure_ascii=ascii_).encode(
+        "utf-8", "surrogatepass"
+    )
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return
+    asked = read(raw)
+    edited = rename_model(raw, asked, "other/näme")
+    assert isinstance(edited, bytes)
+    assert json.loads(edited) == {**body, "model": "other/näme"}
+    assert len(edited) - len(raw) == len('"other/näme"'.encode()) - len(b'"m"')
+
+
+@given(members, spaces, st.sampled_from([..., None, {}, {"include_usage": False}, {"x": [1, "}"]}]))
+def test_asking_for_usage_changes_the_options_and_no_other_member(more, separators, options):
+    body = {"model": "m", "stream": True, **more}
+    if options is not ...:
+        body = {"stream_options": options, **body}
+    raw = b" " + json.dumps(body, separators=separators).encode() + b"\n"
+    asked = read(raw)
+    assert not wants_usage(asked)
+    edited = ask_for_usage(raw, asked)
+    assert isinstance(edited, bytes)
+    expected = {**({} if options in (..., None) else options), "include_usage": True}
+    assert json.loads(edited) == {**body, "stream_options": expected}
+    assert wants_usage(read(edited))
+
+
+def test_a_name_that_is_spelled_with_escapes_cannot_hide():
+    raw = b'{"mod\\u0065l":"m"}'
+    assert rename_model(raw, read(raw), "n") == b'{"mod\\u0065l":"n"}'
+    nested = b'{"mod\\u0065l":"m","x":{"model":"m"}}'
+    assert rename_model(nested, read(nested), "n") == b'{"mod\\u0065l":"n","x":{"model":"m"}}'
+
+
+def test_of_a_name_that_is_there_twice_the_last_counts_as_it_does_for_engines():
+    raw = b'{"model":"a","model":"m"}'
+    assert read(raw).model == "m"
+    assert rename_model(raw, read(raw), "n") == b'{"model":"a","model":"n"}'
+
+
+def test_a_body_of_too_many_parts_is_refused_instead_of_searched():
+    raw = b'{"x":[' + b",".join([b"[]"] * 400_000) + b'],"model":"m"}'
+    edited = rename_model(raw, read(raw), "n")
+    assert isinstance(edited, Refusal)
+    assert edited.status == 400
+
+
+@given(st.binary(max_size=200))
+def test_no_body_makes_reading_raise(raw):
+    assert isinstance(read_body(raw), Asked | Refusal)
+
+
+@pytest.mark.parametrize("number", ["10.0", "1e1"])
+def test_whole_numbers_may_be_written_as_fractions(number):
+    assert read(b'{"model":"m","max_tokens":%b}' % number.encode()).max_tokens == 10
