@@ -1,0 +1,1 @@
+"""What had to be changed in libraries, each guarded and with its reason."""

@@ -1,0 +1,1 @@
+"""Pure drawing: records in, lines of pieces out. No terminal, no time."""

@@ -1,0 +1,202 @@
+"""One node's page: how it is, what it has, what runs on it."""
+
+from llmgw.base.units import show_bytes
+from llmgw.model import shard
+from llmgw.model.node import READY, Filesystem
+from llmgw.model.replica import Replica, ReplicaShard
+from llmgw_tui.draw import devices, measures
+from llmgw_tui.draw.page import (
+    PageLine,
+    Section,
+    beside,
+    fact,
+    facts,
+    gap_for,
+    halves,
+    linked,
+    stack,
+)
+from llmgw_tui.draw.places import REPLICA, Place
+from llmgw_tui.draw.seen import NodeSeen, When, progress_words
+from llmgw_tui.draw.states import UNKNOWN, WARN, engine_state, shard_state
+from llmgw_tui.draw.text import Piece, Pieces, clean, fit, said
+
+TWO_COLUMNS = 112
+
+
+def page(seen: NodeSeen, when: When, width: int, height: int) -> list[PageLine]:
+    """Return the page of a node, in two columns where there is room for them."""
+    if width < TWO_COLUMNS:
+        order = (
+            _state(seen, when, width), _load(seen, width), _replicas(seen, width),
+            devices.section(seen, width), _engines(seen, width), _disks(seen, width),
+            _warnings(seen, width), _machine(seen, width), _probes(seen, when),
+        )  # fmt: skip
+        return stack(order, width, gap_for(height))
+    left, right = halves(width)
+    first = (_state(seen, when, left), _machine(seen, left))
+    second = (_load(seen, right), _disks(seen, right), _engines(seen, right))
+    upper = beside(
+        stack(first, left),
+        stack(second, right),
+        (left, right),
+    )
+    below = (
+        _replicas(seen, width), devices.section(seen, width), _warnings(seen, width),
+        _probes(seen, when),
+    )  # fmt: skip
+    rest = stack(below, width)
+    return [*upper, PageLine(), *rest] if rest else upper
+
+
+def _state(seen: NodeSeen, when: When, width: int) -> Section:
+    node = seen.node
+    lines = [fact("state", *seen.state.pieces, (f"  {_since(seen, when)}", "dim"))]
+    for words in node.health:
+        lines.extend(facts("", f"▲ {clean(words)}", width, role=WARN))
+    if node.liveness != READY and node.last_heard is not None:
+        heard = f"{measures.age(when.since(node.last_heard))} ago, at {when.clock(node.last_heard)}"
+        lines.append(fact("heard", (heard, "down")))
+    lines.append(fact("address", clean(node.address or "-")))
+    lines.append(fact("agent", clean(node.agent_version or "-"), *_peer(seen)))
+    if node.labels:
+        words = " ".join(f"{name}={value}" for name, value in sorted(node.labels.items()))
+        lines.extend(facts("labels", clean(words), width))
+    if node.certificate_ends is not None:
+        left = node.certificate_ends - when.now
+        words = f"for another {measures.age(left)}" if left > 0 else "it ended"
+        lines.append(fact("certificate", (words, "text" if left > 0 else "down")))
+    return Section("Node", tuple(lines))
+
+
+def _since(seen: NodeSeen, when: When) -> str:
+    age = when.since(seen.node.since)
+    return "" if age is None else f"for {measures.age(age)}"
+
+
+def _peer(seen: NodeSeen) -> Pieces:
+    return said((f"  from {clean(seen.node.peer)}", "dim")) if seen.node.peer else ()
+
+
+def _machine(seen: NodeSeen, width: int) -> Section:
+    host = seen.node.inventory.host
+    if host is None:
+        return Section("Machine", (PageLine(said(("not reported", "absent"))),))
+    cores = f", {host.cpus} CPUs" if host.cpus is not None else ""
+    system = " ".join(clean(word) for word in (host.os, host.kernel, host.architecture) if word)
+    lines = [
+        *facts("cpu", clean(host.cpu_model or "-") + cores, width),
+        fact("memory", show_bytes(host.memory_bytes)),
+        *facts("system", system or "-", width),
+    ]
+    if host.nvidia_driver or host.cuda_version:
+        words = f"driver {host.nvidia_driver or '-'}, CUDA {host.cuda_version or '-'}"
+        lines.append(fact("nvidia", clean(words)))
+    if host.mem_bandwidth_gbs is not None:
+        lines.append(fact("bandwidth", f"{host.mem_bandwidth_gbs:.0f} GB/s measured"))
+    return Section("Machine", tuple(lines))
+
+
+def _load(seen: NodeSeen, width: int) -> Section:
+    room = min(40, max(10, width - 42))
+    cpu, memory = seen.cpu_share, seen.memory_share
+    used, total = seen.memory_used, seen.memory_total
+    words = f"{show_bytes(used)} of {show_bytes(total)}" if used is not None else ""
+    beat = seen.beat
+    load = measures.number(beat.load_average if beat else None, digits=2)
+    cpus = f" on {beat.cpus} CPUs" if beat and beat.cpus is not None else ""
+    return Section(
+        "Load",
+        (
+            _meter("cpu", cpu, room, measures.spark(seen.cpu, 12), ""),
+            _meter("memory", memory, room, measures.spark(seen.memory, 12), words),
+            fact("load", (load, "absent" if load == "-" else "text"), (cpus, "dim")),
+        ),
+    )
+
+
+def _meter(name: str, share: float | None, room: int, history: Pieces, words: str) -> PageLine:
+    """Return a bar, its percentage, the last minutes as a sparkline, and words."""
+    meter = measures.gauge(share, measures.percent(share).rjust(4), room)
+    return fact(name, *meter, "  ", *history, (f"  {words}" if words else "", "dim"))
+
+
+def _disks(seen: NodeSeen, width: int) -> Section | None:
+    beat = seen.beat
+    found = (beat.filesystems if beat else None) or seen.node.inventory.filesystems
+    if not found:
+        return None
+    return Section("Disks", tuple(_disk(disk, width) for disk in found))
+
+
+def _disk(disk: Filesystem, width: int) -> PageLine:
+    used = None
+    if disk.total_bytes is not None and disk.free_bytes is not None:
+        used = disk.total_bytes - disk.free_bytes
+    share = measures.share_of(used, disk.total_bytes)
+    room = min(40, max(10, width - 52))
+    words = f"  {show_bytes(disk.free_bytes)} free of {show_bytes(disk.total_bytes)}"
+    kind = f"  {clean(disk.type or '')}{', shared' if disk.shared else ''}"
+    meter = measures.gauge(share, measures.percent(share).rjust(4), room)
+    name = fit(said((clean(disk.mount), "dim")), 14)
+    return PageLine((*name, Piece("  "), *meter, Piece(words), Piece(kind, "dim")))
+
+
+def _engines(seen: NodeSeen, width: int) -> Section:
+    engines = seen.node.inventory.engines
+    if engines is None:
+        words = "the node has not looked yet"
+        return Section("Engines", (PageLine(said((words, "absent"))),))
+    if not engines:
+        return Section("Engines", (PageLine(said(("none", "dim"))),))
+    lines: list[PageLine] = []
+    for engine in engines:
+        name = fit(said((clean(engine.engine), "strong")), 12)
+        state = fit(engine_state(engine.state).pieces, 14)
+        ends = ", ".join(engine.back_ends or ())
+        words = "  ".join(clean(word) for word in (engine.version, ends, engine.words) if word)
+        lines.append(PageLine((*name, *state, Piece(words or "-", "text"))))
+    return Section("Engines", tuple(lines))
+
+
+def _replicas(seen: NodeSeen, width: int) -> Section:
+    lines = tuple(_shard(replica, part, seen, width) for replica, part in seen.shards)
+    if not lines:
+        return Section("Replicas here", (PageLine(said(("none", "dim"))),))
+    return Section("Replicas here", lines)
+
+
+def _shard(replica: Replica, part: ReplicaShard, seen: NodeSeen, width: int) -> PageLine:
+    use = seen.uses.get((replica.id, part.rank))
+    compute = part.compute.back_end if part.compute else None
+    name = replica.id if part.rank == 0 else f"{replica.id}/{part.rank}"
+    pieces = [*fit(said((clean(name), "strong")), min(36, max(20, width // 3))), Piece("  ")]
+    pieces += fit(shard_state(part.state).pieces, 12)
+    pieces += said((f"on {clean(compute)}" if compute else "on -", "text" if compute else "absent"))
+    if part.port is not None:
+        pieces += said((f"  port {part.port}", "dim"))
+    if use is not None:
+        cores = measures.number(use.cpu_cores, digits=1)
+        pieces += said((f"  {cores} cores, {show_bytes(use.memory_bytes)}", "dim"))
+    words = clean(part.reason) if part.reason else progress_words(part.progress)
+    if words and part.state != shard.READY:
+        pieces += said("  ", (words, shard_state(part.state).kind))
+    return linked(pieces, Place(REPLICA, replica.id))
+
+
+def _warnings(seen: NodeSeen, width: int) -> Section | None:
+    lines: list[PageLine] = []
+    for warning in seen.node.inventory.warnings or ():
+        lines.extend(
+            facts(clean(warning.subject), clean(warning.words), width, role=WARN, width=14)
+        )
+    return Section("Warnings", tuple(lines)) if lines else None
+
+
+def _probes(seen: NodeSeen, when: When) -> Section | None:
+    """Return the sources of facts that fail; those that work need no line."""
+    failing = [probe for probe in (seen.beat.probes if seen.beat else None) or () if probe.error]
+    lines = tuple(
+        fact(clean(probe.name), (clean(probe.error or ""), UNKNOWN), width=14) for probe in failing
+    )
+    return Section("Cannot be read", lines) if lines else None

@@ -1,0 +1,219 @@
+"""What a screen is drawn from: records put together, at one moment."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+
+from llmgw.model import shard
+from llmgw.model.catalog import CatalogEntry
+from llmgw.model.device import MIG, Device, DeviceSample
+from llmgw.model.events import Event
+from llmgw.model.gateway import Route
+from llmgw.model.node import READY, Heartbeat, Node, Sample
+from llmgw.model.replica import Replica, ReplicaShard
+from llmgw.model.shard import Progress, ShardUse
+from llmgw_tui.draw.measures import share_of
+from llmgw_tui.draw.states import State, model_state, node_state
+from llmgw_tui.draw.text import clean
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """The moment of drawing and the zone that clock times are told in."""
+
+    now: float
+    zone: tzinfo = UTC
+
+    def clock(self, at: float, pattern: str = "%H:%M:%S") -> str:
+        """Return a moment as a clock time."""
+        return datetime.fromtimestamp(at, self.zone).strftime(pattern)
+
+    def since(self, at: float | None) -> float | None:
+        """Return the seconds since a moment; None when it is not known."""
+        return None if at is None else max(0.0, self.now - at)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSeen:
+    """A node, its last heartbeat, and the replicas with a shard on it."""
+
+    node: Node
+    sample: Sample | None = None
+    replicas: tuple[Replica, ...] = ()
+    cpu: Sequence[float] = ()
+    """Shares 0 to 1 since the console started, oldest first; NaN where none was measured."""
+    memory: Sequence[float] = ()
+
+    @property
+    def state(self) -> State:
+        """Return the node's state."""
+        return node_state(self.node, self.replicas)
+
+    @property
+    def beat(self) -> Heartbeat | None:
+        """Return the heartbeat of a node that is heard; an old one says nothing about now."""
+        if self.sample is None or self.node.liveness != READY:
+            return None
+        return self.sample.heartbeat
+
+    @property
+    def cpu_share(self) -> float | None:
+        """Return how busy the CPU is, 0 to 1."""
+        beat = self.beat
+        return None if beat is None else share_of(beat.cpu_percent, 100.0)
+
+    @property
+    def memory_used(self) -> int | None:
+        """Return the bytes of memory in use."""
+        beat = self.beat
+        if beat is None or beat.memory_bytes is None or beat.memory_available_bytes is None:
+            return None
+        return beat.memory_bytes - beat.memory_available_bytes
+
+    @property
+    def memory_total(self) -> int | None:
+        """Return the bytes of memory that the machine has."""
+        host = self.node.inventory.host
+        beat = self.sample.heartbeat if self.sample else None
+        return (beat.memory_bytes if beat else None) or (host.memory_bytes if host else None)
+
+    @property
+    def memory_share(self) -> float | None:
+        """Return how full the memory is, 0 to 1."""
+        return share_of(self.memory_used, self.memory_total)
+
+    @property
+    def devices(self) -> tuple[Device, ...] | None:
+        """Return what an engine can be given here; None when the node cannot say."""
+        found = self.node.inventory.devices
+        if found is None:
+            return None
+        return tuple(device for device in found if device.kind == MIG or not device.mig_enabled)
+
+    @property
+    def readings(self) -> Mapping[str, DeviceSample]:
+        """Return the readings of its devices by UUID."""
+        beat = self.beat
+        return {reading.uuid: reading for reading in (beat.devices or ())} if beat else {}
+
+    @property
+    def uses(self) -> Mapping[tuple[str, int], ShardUse]:
+        """Return what its shards use, by replica and rank."""
+        beat = self.beat
+        return {(use.replica, use.rank): use for use in (beat.shards or ())} if beat else {}
+
+    @property
+    def shards(self) -> tuple[tuple[Replica, ReplicaShard], ...]:
+        """Return the shards on this node with their replicas."""
+        return tuple(
+            (replica, part)
+            for replica in self.replicas
+            for part in replica.shards
+            if part.node == self.node.id
+        )
+
+    @property
+    def held(self) -> Mapping[str, str]:
+        """Return the devices that live shards hold: UUID to replica."""
+        return {
+            uuid: replica.id
+            for replica, part in self.shards
+            if part.state in shard.LIVE
+            for uuid in part.devices
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSeen:
+    """A catalog entry, the route that the control plane made for it, and its replicas."""
+
+    entry: CatalogEntry
+    route: Route | None = None
+    replicas: tuple[Replica, ...] = ()
+
+    @property
+    def wanted(self) -> int:
+        """Return how many replicas the catalog wants."""
+        if self.route is not None:
+            return self.route.wanted
+        return sum(profile.replicas for profile in self.entry.model.profiles)
+
+    @property
+    def ready(self) -> int:
+        """Return how many replicas serve."""
+        return sum(replica.state == shard.READY for replica in self.replicas)
+
+    @property
+    def state(self) -> State:
+        """Return the model's state."""
+        words = [replica.state for replica in self.replicas]
+        moving = sum(word in {shard.FETCHING, shard.STARTING} for word in words)
+        return model_state(self.wanted, self.ready, moving)
+
+    @property
+    def why(self) -> str:
+        """Return why less of it runs than is wanted, in the best words there are."""
+        if self.route is not None and self.route.reason:
+            return clean(self.route.reason)
+        broken = {shard.FAILED, shard.STUCK}
+        first = sorted(self.replicas, key=lambda replica: replica.state not in broken)
+        return next((words for words in map(replica_words, first) if words), "")
+
+
+@dataclass(frozen=True, slots=True)
+class FleetSeen:
+    """Everything, for screens that look at all of it."""
+
+    nodes: tuple[NodeSeen, ...] = ()
+    models: tuple[ModelSeen, ...] = ()
+    replicas: tuple[Replica, ...] = ()
+    events: tuple[Event, ...] = ()
+    """Oldest first."""
+
+
+def device_name(device: Device) -> str:
+    """Return a device's name on its node: `gpu3`, `gpu3/mig1`."""
+    if device.number is None:
+        return clean(device.uuid)[:12]
+    if device.kind == MIG:
+        card, instance = divmod(device.number - 1000, 100)
+        return f"gpu{card}/mig{instance}"
+    return f"gpu{device.number}"
+
+
+def device_names(node: Node | None) -> dict[str, str]:
+    """Return the names of a node's devices by UUID."""
+    devices = node.inventory.devices if node else None
+    return {device.uuid: device_name(device) for device in devices or ()}
+
+
+def progress_words(progress: Progress | None) -> str:
+    """Return how far a step is; a percentage only where there is a total."""
+    if progress is None:
+        return ""
+    words = clean(progress.words)
+    share = share_of(progress.done_bytes, progress.total_bytes)
+    return words if share is None else f"{words} {share * 100:.0f}%"
+
+
+def replica_words(replica: Replica) -> str:
+    """Return why a replica is as it is: its reason, else what its first unready shard is doing."""
+    if replica.reason:
+        return clean(replica.reason)
+    for part in replica.shards:
+        if part.state == shard.READY:
+            continue
+        words = clean(part.reason) if part.reason else progress_words(part.progress)
+        if words:
+            return words
+    return ""
+
+
+def back_end(replica: Replica) -> str | None:
+    """Return what a replica computes on, as its engines said: `CPU`, `CUDA`, or `CUDA+CPU`."""
+    found = dict.fromkeys(
+        part.compute.back_end
+        for part in replica.shards
+        if part.compute is not None and part.compute.back_end
+    )
+    return clean("+".join(word for word in found if word)) or None

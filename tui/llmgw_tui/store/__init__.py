@@ -1,0 +1,1 @@
+"""What the console knows: fed by one watch, read by every screen."""

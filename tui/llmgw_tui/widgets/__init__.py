@@ -1,0 +1,1 @@
+"""Widgets that paint lines and send only the cells that changed."""
