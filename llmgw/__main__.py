@@ -1,0 +1,5 @@
+"""`python -m llmgw` is the program `llmgw`."""
+
+from llmgw.cli.main import main
+
+main()

@@ -1,0 +1,1 @@
+"""What can be seen and changed through the admin API, one command each."""

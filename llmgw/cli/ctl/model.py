@@ -1,0 +1,116 @@
+"""`llmgw ctl model`: add, remove, show, history."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from llmgw.base.errors import NotFound, Unreadable
+from llmgw.cli import session, show
+from llmgw.cli.lazy import Entry, lazy_app
+from llmgw.cli.options import DryRun, Format, Output, Yes
+from llmgw.cli.output import Column, confirm, note, print_data, print_rows
+from llmgw.model.catalog import CatalogEntry, Model
+from llmgw.model.replica import Replica
+
+HERE = "llmgw.cli.ctl.model"
+
+ENTRIES = {
+    "add": Entry(f"{HERE}:add", "Add or change a model from a YAML or JSON file."),
+    "show": Entry(f"{HERE}:show_one", "Print a model as YAML, as `add` takes it."),
+    "rm": Entry(f"{HERE}:remove", "Remove a model; its replicas are stopped."),
+    "history": Entry(f"{HERE}:history", "List former versions of a model."),
+}
+
+app = lazy_app(ENTRIES, "Add, remove or show a model.", fallback="show")
+
+Name = Annotated[str, typer.Argument(help="The model's public name.")]
+File = Annotated[str, typer.Argument(help="A YAML or JSON file, or - for standard input.")]
+Version = Annotated[
+    int | None,
+    typer.Option("--if-version", help="Only if this is its version; 0: only if it is new."),
+]
+
+
+def add(file: File, if_version: Version = None, dry_run: DryRun = False) -> None:
+    """Add or change a model from a YAML or JSON file."""
+    from llmgw.model.check import check_model
+    from llmgw.model.written import read_yaml
+
+    text, where = _read(file)
+    model = read_yaml(text, Model, where)
+    if problems := check_model(model):
+        for problem in problems:
+            note(f"{where}: {problem.path}: {problem.words}")
+        raise Unreadable(f"{where}: {show.count(len(problems), 'problem')}, nothing was changed")
+    if dry_run:
+        note(f"{model.name}: {_change(model)}; nothing was changed")
+        return
+    answer = session.connect().put(
+        f"/models/{model.name}", msgspec.to_builtins(model), version=if_version
+    )
+    entry = session.typed(answer, CatalogEntry, "model")
+    print(f"{entry.model.name} is version {entry.version}")
+
+
+def show_one(name: Name, output: Output = Format.YAML) -> None:
+    """Print a model as YAML, as `add` takes it."""
+    entry = session.get(f"/models/{name}", CatalogEntry)
+    print_data(entry.model, Format.JSON if output is Format.JSON else Format.YAML)
+
+
+def remove(name: Name, yes: Yes = False, dry_run: DryRun = False) -> None:
+    """Remove a model; its replicas are stopped."""
+    session.get(f"/models/{name}", CatalogEntry)
+    running = [r for r in session.get("/replicas", tuple[Replica, ...]) if r.model == name]
+    words = f"{name}: {show.count(len(running), 'replica')} will be stopped"
+    if dry_run:
+        note(f"{words}; nothing was changed")
+        return
+    confirm(words, name, yes=yes)
+    session.connect().delete(f"/models/{name}")
+    print(f"{name} is removed")
+
+
+COLUMNS: tuple[Column[CatalogEntry], ...] = (
+    Column("VERSION", lambda e: str(e.version), right=True),
+    Column("CHANGED", lambda e: show.age(e.changed, session.now()), right=True),
+    Column("BY", lambda e: e.changed_by),
+    Column("PROFILES", lambda e: ", ".join(f"{p.name} x{p.replicas}" for p in e.model.profiles)),
+)
+
+
+def history(name: Name, output: Output = Format.TABLE) -> None:
+    """List former versions of a model, newest first."""
+    found = session.get(f"/model-history/{name}", tuple[CatalogEntry, ...])
+    print_rows(found, COLUMNS, output, name=lambda e: str(e.version), empty=f"{name}: no history")
+
+
+def _read(file: str) -> tuple[str, str]:
+    if file == "-":
+        return sys.stdin.read(), "standard input"
+    try:
+        return Path(file).read_text(encoding="utf-8"), file
+    except FileNotFoundError as error:
+        raise NotFound(f"{file}: no such file") from error
+    except OSError as error:
+        raise Unreadable(f"{file}: can't be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise Unreadable(f"{file}: is no text in UTF-8") from error
+
+
+def _change(model: Model) -> str:
+    try:
+        entry = session.get(f"/models/{model.name}", CatalogEntry)
+    except NotFound:
+        return "would be added"
+    if entry.model == model:
+        return f"is the same as version {entry.version}"
+    changed = [
+        name
+        for name in Model.__struct_fields__
+        if getattr(entry.model, name) != getattr(model, name)
+    ]
+    return f"would become version {entry.version + 1}; changed: {', '.join(changed)}"

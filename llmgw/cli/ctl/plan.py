@@ -1,0 +1,49 @@
+"""`llmgw ctl plan` and `llmgw ctl explain`: what is decided, and why."""
+
+from typing import Annotated, Any
+
+import typer
+
+from llmgw.base.errors import NotFound
+from llmgw.cli import session
+from llmgw.cli.options import Format, Output
+from llmgw.cli.output import ABSENT, Column, note, print_data, print_rows, say
+
+
+def plan(output: Output = Format.TABLE) -> None:
+    """Print what the last pass decided, and why."""
+    answer: dict[str, Any] | None = session.connect().get("/plan")
+    if answer is None:
+        raise NotFound("no pass has run yet")
+    if output in (Format.JSON, Format.YAML):
+        print_data(answer, output)
+        return
+    say(f"plan {answer['number']}: {answer['sentence']}")
+    for step in answer["steps"]:
+        say(f"  {step['kind']} {step['replica']}: {step['words']}")
+    for refusal in answer["refusals"]:
+        say(f"  not placed {refusal['model']} ({refusal['profile']}): {refusal['words']}")
+
+
+def _scores(candidate: dict[str, Any]) -> str:
+    return ", ".join(f"{rule} {score}" for rule, score in candidate["scores"].items()) or ABSENT
+
+
+COLUMNS: tuple[Column[dict[str, Any]], ...] = (
+    Column("NODE", lambda c: str(c["node"])),
+    Column("VERDICT", lambda c: str(c["verdict"]["kind"]).replace("_", " ")),
+    Column("RULE", lambda c: str(c["verdict"]["rule"]) or ABSENT),
+    Column("WORDS", lambda c: str(c["verdict"]["words"]) or ABSENT),
+    Column("SCORES", _scores),
+)
+
+
+def explain(
+    model: Annotated[str, typer.Argument(help="The model's public name.")],
+    output: Output = Format.TABLE,
+) -> None:
+    """Print every node's verdict on one more replica of a model, and its scores."""
+    found: list[dict[str, Any]] = session.connect().get(f"/explain/{model}")
+    print_rows(found, COLUMNS, output, name=lambda c: str(c["node"]), empty="there are no nodes")
+    if output is Format.TABLE and found and not any(c["verdict"]["kind"] == "fits" for c in found):
+        note(f"{model} fits on none of {len(found)} nodes now")

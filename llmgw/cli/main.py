@@ -1,0 +1,97 @@
+"""The program `llmgw`: finds commands by name, turns errors into one line and an exit code."""
+
+import os
+import sys
+
+from typer._click.exceptions import ClickException, NoArgsIsHelpError, NoSuchOption, UsageError
+
+from llmgw.base.errors import EXIT_FAILED, EXIT_OK, LlmgwError, Usage
+from llmgw.cli.lazy import Entry, lazy_app
+
+START = "Start"
+OPERATE = "Operate"
+SHELL = "Shell"
+
+ENTRIES = {
+    "demo": Entry(
+        "llmgw.cli.demo:demo",
+        "From nothing to a reply on this machine: control plane, gateway, agent, engine, model.",
+        START,
+    ),
+    "server": Entry("llmgw.cli.services:server", "Run a control plane.", START),
+    "gateway": Entry("llmgw.cli.services:gateway", "Run a gateway: what users ask.", START),
+    "agent": Entry("llmgw.cli.services:agent", "Run the agent of this node.", START),
+    "console": Entry("llmgw.cli.console:console", "Open the full-screen console.", OPERATE),
+    "ctl": Entry(
+        "llmgw.cli.ctl.group:app", "See and change the cluster, one command each.", OPERATE
+    ),
+    "context": Entry("llmgw.cli.context:app", "Choose which cluster commands speak to.", OPERATE),
+    "completion": Entry(
+        "llmgw.cli.completion:completion", "Print the completion script of a shell.", SHELL
+    ),
+    "version": Entry("llmgw.cli.version:version", "Print the version.", SHELL),
+}
+
+HELP = """Run LLM inference on a fleet of GPU and CPU machines, from the terminal.
+
+Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 refused, 5 unreachable, 6 timed out,
+7 partly done, 75 restart wanted. `--debug` before a command shows the whole error.
+"""
+
+app = lazy_app(ENTRIES, HELP)
+
+
+def main() -> None:
+    """Run the command that the arguments name, and exit with its code."""
+    debug = "--debug" in sys.argv or bool(os.environ.get("LLMGW_DEBUG"))
+    if "--debug" in sys.argv:
+        sys.argv.remove("--debug")
+        os.environ["LLMGW_DEBUG"] = "1"
+    try:
+        code = app(standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else EXIT_OK)
+    except NoArgsIsHelpError as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except ClickException as error:
+        sys.exit(report(misused(error)))
+    except LlmgwError as error:
+        if debug:
+            raise
+        sys.exit(report(error))
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough; nothing is left to write to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(EXIT_FAILED)
+    except Exception as error:
+        if debug:
+            raise
+        words = f"unexpected {type(error).__name__}: {error}"
+        sys.exit(report(LlmgwError(words, hint="--debug shows the whole error; please report it")))
+
+
+def report(error: LlmgwError) -> int:
+    """Write an error as one line, and its hint as another; return the exit code."""
+    from llmgw.cli.output import note
+
+    note(f"llmgw: {error.message}")
+    if error.hint:
+        note(f"  {error.hint}")
+    return error.exit_code
+
+
+def misused(error: ClickException) -> Usage:
+    """Return what is wrong with a command line as an error like all others."""
+    words = error.message if isinstance(error, NoSuchOption) else error.format_message()
+    words = " ".join((words[:1].lower() + words[1:]).split()).removesuffix(".")
+    path = error.ctx.command_path if isinstance(error, UsageError) and error.ctx else "llmgw"
+    hint = f"`{path} --help` tells how it is written"
+    if isinstance(error, NoSuchOption) and error.possibilities:
+        hint = f"did you mean {' or '.join(sorted(error.possibilities))}? {hint}"
+    return Usage(words, hint=hint)
+
+
+if __name__ == "__main__":
+    main()
