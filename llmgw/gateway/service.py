@@ -251,6 +251,8 @@ class GatewayService:
 
     def _tell_reached(self) -> None:
         """Tell the control plane how far the tables of all workers are, when that is news."""
+        if not self._uplink.listened_to:
+            return  # it stays news until there is somebody to tell
         position = self._reach.news(place.taken for place in self.places)
         if position is not None:
             self._uplink.reached(position)
@@ -297,6 +299,7 @@ class GatewayService:
         self._tell_reached()  # its successor begins with the whole table
 
     async def _pass_counts(self) -> str:
+        self._tell_reached()
         try:
             self._journal.save()
         finally:

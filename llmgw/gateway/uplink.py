@@ -110,9 +110,14 @@ class Uplink:
             self._down[down.replica] = now
             self._stream.send(GatewayMessage(endpoint_down=down))
 
+    @property
+    def listened_to(self) -> bool:
+        """Say whether a control plane has welcomed this gateway on a stream that is open."""
+        return self._stream is not None and self._welcomed
+
     def reached(self, position: Position) -> None:
         """Tell that all workers serve by the table of a place in the feed."""
-        if self._stream is not None and self._welcomed:
+        if self._stream is not None and self.listened_to:
             self._stream.send(GatewayMessage(reached=position))
 
     def _take(self, stream: GatewaySide, message: GatewayControl) -> Goodbye | None:

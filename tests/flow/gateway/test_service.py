@@ -85,7 +85,8 @@ async def test_a_worker_that_hangs_is_not_said_to_have_a_change_until_it_is_repl
     gateway, plane
 ):
     await gateway.start()
-    await wait_until(lambda: plane.position in plane.reached)
+    tell_key(plane, "llmgw_before_" + "t" * 43)
+    await wait_until(lambda: plane.position in plane.reached, timeout=30.0)
     hanging = gateway.workers()[0]
     os.kill(hanging, signal.SIGSTOP)
     tell_key(plane, "llmgw_whilehanging_" + "t" * 43)
@@ -93,7 +94,7 @@ async def test_a_worker_that_hangs_is_not_said_to_have_a_change_until_it_is_repl
     await wait_until(lambda: b"whilehanging" in kept.read_bytes(), what="the parent has it")
     assert plane.position not in plane.reached
     kill(hanging)
-    await wait_until(lambda: plane.position in plane.reached)
+    await wait_until(lambda: plane.position in plane.reached, timeout=30.0)
 
 
 def tell_key(plane: FakeControlPlane, text: str) -> None:
