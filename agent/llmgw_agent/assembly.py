@@ -30,10 +30,10 @@ from llmgw_agent.host.machine import Machine
 from llmgw_agent.probe.cards import CardsProbe
 from llmgw_agent.probe.cpu import CpuProbe
 from llmgw_agent.probe.disks import DisksProbe
-from llmgw_agent.probe.facts import ProbedFacts
+from llmgw_agent.probe.facts import ProbedFacts, ProbedSource
+from llmgw_agent.probe.further import Means, further
 from llmgw_agent.probe.host import HostProbe
 from llmgw_agent.probe.memory import MemoryProbe
-from llmgw_agent.probe.probing import Probing
 from llmgw_agent.probe.shards import ShardsProbe
 from llmgw_agent.remembered import Remembered
 from llmgw_agent.renewal import Renewal
@@ -103,9 +103,9 @@ def assemble(around: Surroundings) -> Agent:
     uplink, changed = Uplink(), asyncio.Event()
     engines = _programs(around, changed.set)
     groups = _Groups()
-    probes = _probes(around, groups)
-    weights = _weights(around, probes.disks.shared, changed.set)
     http = HttpxHttp(proxies=False)
+    probes = _probes(around, groups, http)
+    weights = _weights(around, probes.disks.shared, changed.set)
     shards = _supervisor(around, probes, engines, weights, http, uplink)
     groups.statuses = shards.statuses
     renewal = Renewal(around.own, around.directories.state, around.clock, SystemFiles())
@@ -226,20 +226,12 @@ class _Probes:
     disks: DisksProbe
     cards: CardsProbe
     shards: ShardsProbe
+    further: tuple[ProbedSource, ...]
 
     def facts(self, warnings: tuple[NodeWarning, ...]) -> ProbedFacts:
         """Return them as facts."""
-        probes = (self.host, self.memory, self.cpu, self.disks, self.cards, self.shards)
-        return ProbedFacts(
-            host=self.host,
-            memory=self.memory,
-            cpu=self.cpu,
-            disks=self.disks,
-            cards=self.cards,
-            shards=self.shards,
-            probings=[Probing(probe, self.clock) for probe in probes],
-            warnings=warnings,
-        )
+        found = (self.host, self.memory, self.cpu, self.disks, self.cards, self.shards)
+        return ProbedFacts((*found, *self.further), self.clock, warnings)
 
     def node_facts(self) -> NodeFacts:
         """Return what a shard's spec is checked against."""
@@ -251,7 +243,7 @@ class _Probes:
         )
 
 
-def _probes(around: Surroundings, groups: _Groups) -> _Probes:
+def _probes(around: Surroundings, groups: _Groups, http: HttpxHttp) -> _Probes:
     clock, files, config = around.clock, SystemFiles(), around.config
     places = around.directories
     directories = (places.weights, places.engines, places.state, *map(Path, config.model_dirs))
@@ -274,6 +266,17 @@ def _probes(around: Surroundings, groups: _Groups) -> _Probes:
             clock,
         ),
         shards=ShardsProbe(groups.by_group, files, clock),
+        further=further(
+            Means(
+                clock=clock,
+                files=files,
+                processes=SystemProcesses(),
+                http=http,
+                config=config,
+                new_helper=lambda module: _helpers(module, around.environ)(),
+                settings=lambda: around.remembered.settings,
+            )
+        ),
     )
 
 

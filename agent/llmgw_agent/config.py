@@ -45,6 +45,8 @@ class AgentConfig(Written, frozen=True, kw_only=True):
     """Filesystem types that several machines see, beside the known ones."""
     allow_http: bool = False
     """Weights may be fetched over plain http."""
+    measure_bandwidth: bool = True
+    """The memory's bandwidth is measured once, a fraction of a second, on every core."""
     log_level: str = "info"
     """`debug`, `info` or `warning`."""
 

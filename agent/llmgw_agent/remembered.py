@@ -73,6 +73,9 @@ class Remembered:
             engines=settings.engines
             if settings.engines is not None
             else (before.engines if before is not None else None),
+            dcgm_exporter=settings.dcgm_exporter
+            if settings.dcgm_exporter is not None
+            else (before.dcgm_exporter if before is not None else None),
         )
         if whole != before:
             self._keep(settings=whole)

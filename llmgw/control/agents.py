@@ -7,6 +7,8 @@ queued by whoever sends it.
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
+import msgspec
+
 from llmgw.base import log
 from llmgw.base.clock import Clock
 from llmgw.base.errors import LlmgwError, Refused
@@ -321,4 +323,4 @@ class Agents:
 
 
 def _same_settings(told: NodeSettings, newest: NodeSettings) -> bool:
-    return (told.heartbeat_interval, told.engines) == (newest.heartbeat_interval, newest.engines)
+    return msgspec.structs.replace(told, version=newest.version) == newest

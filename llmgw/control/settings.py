@@ -106,6 +106,7 @@ class LiveSettings:
             version=self._current.version,
             heartbeat_interval=settings.link.heartbeat_interval,
             engines=dict(settings.engines),
+            dcgm_exporter=settings.discovery.dcgm_exporter,
         )
 
     async def _write(

@@ -30,7 +30,10 @@ class NvlinkFabric(Record, frozen=True, kw_only=True):
     status: str | None = None
     cluster_uuid: str | None = None
     clique_id: int | None = None
+    """Up to 32 bits, unsigned."""
     bandwidth: str | None = None
+    health: str | None = None
+    """The health summary of newer drivers: `Healthy`."""
 
 
 class Device(Record, frozen=True, kw_only=True):
@@ -71,6 +74,58 @@ class ForeignProcess(Record, frozen=True, kw_only=True):
     pid: int
     command: str | None = None
     memory_bytes: int | None = None
+
+
+class Xid(Record, frozen=True, kw_only=True):
+    """One kind of driver error of a device, from the kernel log of this boot."""
+
+    code: int
+    """NVIDIA's number of it; 79 also for a card that fell off the bus without a number."""
+    count: int
+    last_seen: float | None = None
+    """Seconds since the epoch; None where the log gives no time."""
+    action: str | None = None
+    """What it asks for: `ignore`, `restart_application`, `reset`, `reboot` or `replace`."""
+    words: str | None = None
+    """What it means."""
+    cleared: bool | None = None
+    """Whether the fault is over: the device was reset, its driver loaded anew, a page remapped."""
+
+
+class DeviceHealth(Record, frozen=True, kw_only=True):
+    """What a device says of its wear and faults, each minute. Counts; None: it does not tell.
+
+    ECC counts are of the memory: volatile ones since the driver was loaded or the device reset,
+    aggregate ones over its life. NVLink counts are summed over its links.
+    """
+
+    uuid: str
+    ecc_corrected_volatile: int | None = None
+    ecc_uncorrected_volatile: int | None = None
+    ecc_corrected_aggregate: int | None = None
+    ecc_uncorrected_aggregate: int | None = None
+    remapped_corrected: int | None = None
+    """Rows that were remapped after corrected errors."""
+    remapped_uncorrected: int | None = None
+    remap_pending: bool | None = None
+    """A row waits for a reset to be remapped."""
+    remap_failed: bool | None = None
+    retired_corrected: int | None = None
+    """Pages retired for repeated single-bit errors; of cards before row remapping."""
+    retired_uncorrected: int | None = None
+    retire_pending: bool | None = None
+    nvlinks: int | None = None
+    """How many links it has."""
+    nvlinks_down: int | None = None
+    nvlink_replay_errors: int | None = None
+    nvlink_recovery_errors: int | None = None
+    nvlink_crc_errors: int | None = None
+    recovery_action: str | None = None
+    """What the driver itself asks for: `none`, `reset`, `reboot` or `drain`."""
+    xids: tuple[Xid, ...] | None = None
+    """Kinds of driver errors of this boot; None: the kernel log can't be read."""
+    age: float | None = None
+    """Seconds since the reading."""
 
 
 class DeviceSample(Record, frozen=True, kw_only=True):

@@ -8,6 +8,8 @@ class PortCounter(Record, frozen=True, kw_only=True):
 
     name: str
     value: int
+    at_ceiling: bool | None = None
+    """The counter stands at the most that it can hold, so there were at least that many."""
 
 
 class Port(Record, frozen=True, kw_only=True):
@@ -20,6 +22,8 @@ class Port(Record, frozen=True, kw_only=True):
     physical_state: str | None = None
     rate: int | None = None
     lid: int | None = None
+    interface: str | None = None
+    """The network interface of the port: `ib0`, `eth2`."""
     node_guid: str | None = None
     port_guid: str | None = None
     master_guid: str | None = None
@@ -38,6 +42,11 @@ class SubnetManager(Record, frozen=True, kw_only=True):
     lid: int | None = None
     priority: int | None = None
     state: str | None = None
+    """`master`, `standby`, `discovering` or `not_active`."""
+    adapter: str | None = None
+    """The node's port through which it was seen: `mlx5_0/1`."""
+    master_guid: str | None = None
+    """The master of the fabric on which it was seen."""
 
 
 class NvlinkDomain(Record, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from llmgw.model.device import Device, DeviceSample
+from llmgw.model.device import Device, DeviceHealth, DeviceSample
 from llmgw.model.fabric import NvlinkDomain, Port, SubnetManager
 from llmgw.model.record import Record
 from llmgw.model.shard import ShardStatus, ShardUse
@@ -96,7 +96,12 @@ class ProbeState(Record, frozen=True, kw_only=True):
 
     name: str
     age: float | None = None
+    """Of the last reading; None: there was none."""
     error: str | None = None
+    """Why the last try gave no reading; None: it did."""
+    failing: float | None = None
+    """How long it has failed, since the first try that did."""
+    period: float | None = None
 
 
 class Inventory(Record, frozen=True, kw_only=True):
@@ -153,6 +158,7 @@ class Heartbeat(Record, frozen=True, kw_only=True):
     ports: tuple[Port, ...] | None = None
     sensors: tuple[Sensor, ...] | None = None
     probes: tuple[ProbeState, ...] | None = None
+    health: tuple[DeviceHealth, ...] | None = None
     weights_print: str | None = None
     """Fingerprint over paths and sizes of the weights held."""
     weights: tuple[WeightsHeld, ...] | None = None

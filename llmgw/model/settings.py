@@ -97,6 +97,20 @@ class ClusterSettings(Written, frozen=True, kw_only=True):
     """As consoles and certificates show it."""
 
 
+class DiscoverySettings(Written, frozen=True, kw_only=True):
+    """What agents read beside the tools they know."""
+
+    dcgm_exporter: str = ""
+    """Where a node's own dcgm-exporter answers: `http://127.0.0.1:9400/metrics`; empty: nowhere."""
+
+
+class PrometheusSettings(Written, frozen=True, kw_only=True):
+    """A Prometheus that scrapes this cluster."""
+
+    url: str = ""
+    """`http://prometheus:9090`: charts of more than an hour ask it; empty: there is none."""
+
+
 XLLAMACPP = "xllamacpp"
 """A launcher: llama.cpp's server out of the wheel of that name."""
 
@@ -183,6 +197,8 @@ class Settings(Written, frozen=True, kw_only=True):
     serving: ServingSettings = ServingSettings()
     gateway: GatewaySettings = GatewaySettings()
     certificates: CertificateSettings = CertificateSettings()
+    discovery: DiscoverySettings = DiscoverySettings()
+    prometheus: PrometheusSettings = PrometheusSettings()
     engines: dict[str, EngineOrder] = msgspec.field(
         default_factory=lambda: {"llamacpp": LLAMACPP_DEFAULT}
     )
@@ -196,6 +212,8 @@ class NodeSettings(Record, frozen=True, kw_only=True):
     heartbeat_interval: float | None = None
     engines: dict[str, EngineOrder] | None = None
     """None: says nothing, keep what is there."""
+    dcgm_exporter: str | None = None
+    """Empty: none is read; None: says nothing, keep what is there."""
 
 
 class SettingsChange(Record, frozen=True, kw_only=True):

@@ -34,7 +34,7 @@ GB = 10**9
 BEATS = 4
 """Different heartbeats of one machine before the first is read again."""
 
-_FIXTURES = Path(__file__).parents[1] / "fixtures" / "nvidia-smi"
+_FIXTURES = Path(__file__).parents[1] / "fixtures" / "nvidia-smi-csv"
 _GPU_PROBES = ("host", "memory", "cpu", "disks", "gpus", "shards")
 _TITAN_FIELDS = (
     *("index", "uuid", "name", "temperature.gpu", "utilization.gpu"),

@@ -3,17 +3,20 @@
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
+
 from llmgw.base.clock import Clock
 from llmgw.base.errors import LlmgwError, NotFound
 from llmgw.base.units import show_bytes
 from llmgw.base.world import Done, Processes
 from llmgw.model.device import Device, DeviceSample
-from llmgw.model.node import NodeWarning
+from llmgw.model.node import Heartbeat, Inventory, NodeWarning
 from llmgw.model.record import Record
 from llmgw_agent.host.helper import Helper
 from llmgw_agent.parse import nvidia_smi
 from llmgw_agent.parse.cards import Card, CardsSeen, devices, samples, since
 from llmgw_agent.probe.kept import OLDEST, Kept
+from llmgw_agent.probe.source import Source
 
 SILENT: Final = "the NVIDIA driver does not answer"
 
@@ -27,7 +30,7 @@ class ReadCards(Record, frozen=True, kw_only=True):
     """The one request of the NVML helper."""
 
 
-class CardsProbe:
+class CardsProbe(Source):
     """The cards, their readings and the processes on them.
 
     Args:
@@ -104,6 +107,20 @@ class CardsProbe:
             for process in sample.foreign or ()
         ]
         return ", ".join(words) or None
+
+    def onto_inventory(self, inventory: Inventory) -> Inventory:
+        """Add the devices, the driver's version and its warnings."""
+        seen, host = self.seen.last, inventory.host
+        if host is not None and seen is not None:
+            host = msgspec.structs.replace(host, nvidia_driver=seen.driver, cuda_version=seen.cuda)
+        warnings = (*(inventory.warnings or ()), *self.warnings)
+        return msgspec.structs.replace(
+            inventory, host=host, devices=self.devices, warnings=warnings
+        )
+
+    def onto_heartbeat(self, heartbeat: Heartbeat) -> Heartbeat:
+        """Add the cards' readings."""
+        return msgspec.structs.replace(heartbeat, devices=self.samples)
 
     async def read(self) -> str:
         """Read all cards."""

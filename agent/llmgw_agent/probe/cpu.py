@@ -2,11 +2,15 @@
 
 from pathlib import Path
 
+import msgspec
+
 from llmgw.base.clock import Clock
 from llmgw.base.world import Files
+from llmgw.model.node import Heartbeat, Inventory
 from llmgw.model.record import Record
 from llmgw_agent.parse.proc_stat import CpuTimes, busy_percent, read_loadavg, read_stat
 from llmgw_agent.probe.kept import Kept
+from llmgw_agent.probe.source import Source
 
 
 class CpuUse(Record, frozen=True, kw_only=True):
@@ -18,7 +22,7 @@ class CpuUse(Record, frozen=True, kw_only=True):
     load: float | None = None
 
 
-class CpuProbe:
+class CpuProbe(Source):
     """How many processors there are, how busy they are, the load."""
 
     name = "cpu"
@@ -34,6 +38,22 @@ class CpuProbe:
     def age(self) -> float | None:
         """Return the seconds since the last reading."""
         return self.use.age
+
+    def onto_inventory(self, inventory: Inventory) -> Inventory:
+        """Add how many there are, once there is a machine to add it to."""
+        use, host = self.use.last, inventory.host
+        if use is None or host is None:
+            return inventory
+        return msgspec.structs.replace(inventory, host=msgspec.structs.replace(host, cpus=use.cpus))
+
+    def onto_heartbeat(self, heartbeat: Heartbeat) -> Heartbeat:
+        """Add use and load."""
+        use = self.use.fresh
+        if use is None:
+            return heartbeat
+        return msgspec.structs.replace(
+            heartbeat, cpus=use.cpus, cpu_percent=use.busy_percent, load_average=use.load
+        )
 
     async def read(self) -> str:
         """Read /proc/stat and /proc/loadavg."""

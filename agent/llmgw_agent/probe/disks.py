@@ -3,19 +3,22 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
+
 from llmgw.base.clock import Clock
 from llmgw.base.errors import LlmgwError, NotFound, Unreadable
 from llmgw.base.world import Files
-from llmgw.model.node import Filesystem
+from llmgw.model.node import Filesystem, Heartbeat, Inventory
 from llmgw_agent.host.disk import Space, SpaceOf
 from llmgw_agent.host.helper import Helper
 from llmgw_agent.parse.mounts import SHARED_TYPES, Mount, mount_of, read_mountinfo
 from llmgw_agent.probe.kept import Kept
+from llmgw_agent.probe.source import Source
 
 _SILENCE = 5.0
 
 
-class DisksProbe:
+class DisksProbe(Source):
     """The filesystems that this node's directories lie on.
 
     All directories share one helper. One that did not answer gets a helper of its own from then on,
@@ -54,6 +57,14 @@ class DisksProbe:
     def age(self) -> float | None:
         """Return the seconds since the last reading."""
         return self.filesystems.age
+
+    def onto_inventory(self, inventory: Inventory) -> Inventory:
+        """Add the filesystems."""
+        return msgspec.structs.replace(inventory, filesystems=self.filesystems.last)
+
+    def onto_heartbeat(self, heartbeat: Heartbeat) -> Heartbeat:
+        """Add their space."""
+        return msgspec.structs.replace(heartbeat, filesystems=self.filesystems.fresh)
 
     async def read(self) -> str:
         """Ask for every directory's space, one after the other."""

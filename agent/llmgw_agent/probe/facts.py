@@ -6,14 +6,9 @@ from typing import Protocol
 
 import msgspec
 
-from llmgw.model.node import Heartbeat, Host, Inventory, NodeWarning, ProbeState
-from llmgw_agent.probe.cards import CardsProbe
-from llmgw_agent.probe.cpu import CpuProbe
-from llmgw_agent.probe.disks import DisksProbe
-from llmgw_agent.probe.host import HostProbe
-from llmgw_agent.probe.memory import MemoryProbe
-from llmgw_agent.probe.probing import Probing
-from llmgw_agent.probe.shards import ShardsProbe
+from llmgw.base.clock import Clock
+from llmgw.model.node import Heartbeat, Inventory, NodeWarning
+from llmgw_agent.probe.probing import Probe, Probing
 
 
 class Facts(Protocol):
@@ -36,92 +31,73 @@ class Facts(Protocol):
         ...
 
 
+class ProbedSource(Probe, Protocol):
+    """A probe that tells what it read; see `probe.source.Source`."""
+
+    late: bool
+    """It is not asked before the first register: what it does takes time or cores."""
+
+    def onto_inventory(self, inventory: Inventory) -> Inventory:
+        """Return the inventory with what this source knows."""
+        ...
+
+    def onto_heartbeat(self, heartbeat: Heartbeat) -> Heartbeat:
+        """Return the heartbeat with what this source read."""
+        ...
+
+    async def close(self) -> None:
+        """End what it keeps running."""
+        ...
+
+
 class ProbedFacts:
     """Facts from this machine's own probes.
 
     Args:
-        host, memory, cpu, disks, cards, shards: one probe a source.
-        probings: what runs each of them.
+        sources: in the order in which they are asked; a later one may refine what an earlier said.
+        clock: the time.
         warnings: what else a person should know, found at start.
     """
 
     def __init__(
         self,
-        *,
-        host: HostProbe,
-        memory: MemoryProbe,
-        cpu: CpuProbe,
-        disks: DisksProbe,
-        cards: CardsProbe,
-        shards: ShardsProbe,
-        probings: Sequence[Probing],
+        sources: Sequence[ProbedSource],
+        clock: Clock,
         warnings: Sequence[NodeWarning] = (),
     ) -> None:
-        self._host = host
-        self._memory = memory
-        self._cpu = cpu
-        self._disks = disks
-        self._cards = cards
-        self._shards = shards
-        self._probings = tuple(probings)
+        self._sources = tuple(sources)
+        self._probings = tuple(Probing(source, clock) for source in sources)
         self._warnings = tuple(warnings)
 
     def inventory(self) -> Inventory:
         """Return what the node has."""
-        disks = self._disks.filesystems.last
-        return Inventory(
-            host=self._whole_host(),
-            devices=self._cards.devices,
-            filesystems=disks,
-            warnings=(*self._warnings, *self._host.warnings, *self._cards.warnings),
-        )
+        inventory = Inventory(warnings=self._warnings)
+        for source in self._sources:
+            inventory = source.onto_inventory(inventory)
+        return inventory
 
     def heartbeat(self, sequence: int, sent: float) -> Heartbeat:
         """Return what changes, without weights."""
-        memory, cpu = self._memory.memory.fresh, self._cpu.use.fresh
-        return Heartbeat(
-            sequence=sequence,
-            sent=sent,
-            cpus=None if cpu is None else cpu.cpus,
-            memory_bytes=None if memory is None else memory.total_bytes,
-            memory_available_bytes=None if memory is None else memory.available_bytes,
-            cpu_percent=None if cpu is None else cpu.busy_percent,
-            load_average=None if cpu is None else cpu.load,
-            devices=self._cards.samples,
-            filesystems=self._disks.filesystems.fresh,
-            shards=self._shards.use.fresh,
-            probes=self._states(),
+        heartbeat = Heartbeat(sequence=sequence, sent=sent)
+        for source in self._sources:
+            heartbeat = source.onto_heartbeat(heartbeat)
+        return msgspec.structs.replace(
+            heartbeat, probes=tuple(probing.state() for probing in self._probings)
         )
 
     async def first_look(self) -> None:
-        """Ask every source once, all at the same time."""
+        """Ask every source once that is not late, all at the same time."""
         async with asyncio.TaskGroup() as group:
-            for probing in self._probings:
-                group.create_task(probing.run_once())
+            for source, probing in zip(self._sources, self._probings, strict=True):
+                if not source.late:
+                    group.create_task(probing.run_once())
 
     async def run(self) -> None:
-        """Probe until cancelled, then end the helpers."""
+        """Probe until cancelled, then end what the sources keep running."""
         try:
             async with asyncio.TaskGroup() as group:
                 for probing in self._probings:
                     group.create_task(probing.run())
         finally:
-            await self._disks.close()
-            await self._cards.close()
-
-    def _states(self) -> tuple[ProbeState, ...]:
-        return tuple(probing.state() for probing in self._probings)
-
-    def _whole_host(self) -> Host | None:
-        """Return the machine with what other probes know of it; None before the first reading."""
-        host = self._host.host.last
-        if host is None:
-            return None
-        memory, cpu, cards = self._memory.memory.last, self._cpu.use.last, self._cards.seen.last
-        return msgspec.structs.replace(
-            host,
-            cpus=None if cpu is None else cpu.cpus,
-            memory_bytes=None if memory is None else memory.total_bytes,
-            nvidia_driver=None if cards is None else cards.driver,
-            cuda_version=None if cards is None else cards.cuda,
-        )
+            for source in self._sources:
+                await source.close()

@@ -2,14 +2,17 @@
 
 from pathlib import Path
 
+import msgspec
+
 from llmgw.base.clock import Clock
 from llmgw.base.errors import NotFound, Unreadable
 from llmgw.base.world import Files
-from llmgw.model.node import Host, NodeWarning
+from llmgw.model.node import Host, Inventory, NodeWarning
 from llmgw_agent.host.machine import Machine
 from llmgw_agent.parse.cpuinfo import Processor, read_cpuinfo
 from llmgw_agent.parse.os_release import read_os_release
 from llmgw_agent.probe.kept import Kept
+from llmgw_agent.probe.source import Source
 
 NO_AVX2 = NodeWarning(
     subject="cpu",
@@ -20,7 +23,7 @@ NO_AVX2 = NodeWarning(
 _KERNEL = Path("/proc/sys/kernel")
 
 
-class HostProbe:
+class HostProbe(Source):
     """What seldom changes about a machine. A part that can't be read costs itself alone."""
 
     name = "host"
@@ -44,6 +47,11 @@ class HostProbe:
         extensions = self._processor.extensions
         expected = self._processor.x86 and extensions is not None
         return (NO_AVX2,) if expected and "avx2" not in (extensions or ()) else ()
+
+    def onto_inventory(self, inventory: Inventory) -> Inventory:
+        """Add the machine, and what a person should know about its processor."""
+        warnings = (*(inventory.warnings or ()), *self.warnings)
+        return msgspec.structs.replace(inventory, host=self.host.last, warnings=warnings)
 
     async def read(self) -> str:
         """Read the kernel's and the system's files."""

@@ -49,6 +49,7 @@ class Probing:
         self._probe = probe
         self._clock = clock
         self._hanging: asyncio.Future[str] | None = None
+        self._failed_at: float | None = None
         self._passes = Periodic(probe.name, lambda: probe.period, self._pass, clock)
 
     async def run(self) -> None:
@@ -65,14 +66,27 @@ class Probing:
 
     def state(self) -> ProbeState:
         """Return how the probe is doing."""
-        last = self._passes.last
+        last, failed_at = self._passes.last, self._failed_at
         return ProbeState(
             name=self._probe.name,
             age=self._probe.age,
             error=None if last is None else last.error,
+            failing=None if failed_at is None else self._clock.monotonic() - failed_at,
+            period=self._probe.period,
         )
 
     async def _pass(self) -> str:
+        began = self._clock.monotonic()
+        try:
+            sentence = await self._read()
+        except Exception:
+            # Since the first try that failed, begun when it hung.
+            self._failed_at = began if self._failed_at is None else self._failed_at
+            raise
+        self._failed_at = None
+        return sentence
+
+    async def _read(self) -> str:
         if self._hanging is not None and not self._hanging.done():
             raise TimedOut(f"{self._probe.name}: the last reading still hangs")
         reading = asyncio.ensure_future(self._probe.read())

@@ -4,18 +4,22 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import msgspec
+
 from llmgw.base.clock import Clock
 from llmgw.base.errors import LlmgwError
 from llmgw.base.world import Files
+from llmgw.model.node import Heartbeat
 from llmgw.model.shard import ShardUse
 from llmgw_agent.parse.proc_stat import ProcessUse, read_process
 from llmgw_agent.probe.kept import Kept
+from llmgw_agent.probe.source import Source
 
 Groups = Callable[[], Mapping[int, tuple[str, int]]]
 """Returns the process groups of this agent's own engines: replica and rank by group."""
 
 
-class ShardsProbe:
+class ShardsProbe(Source):
     """Use of the engines' process groups since the reading before."""
 
     name = "shards"
@@ -44,6 +48,10 @@ class ShardsProbe:
     def age(self) -> float | None:
         """Return the seconds since the last reading."""
         return self.use.age
+
+    def onto_heartbeat(self, heartbeat: Heartbeat) -> Heartbeat:
+        """Add what each engine uses."""
+        return msgspec.structs.replace(heartbeat, shards=self.use.fresh)
 
     async def read(self) -> str:
         """Read /proc/PID/stat of every process, when there are engines at all."""

@@ -21,7 +21,7 @@ from llmgw_agent.parse.nvidia_smi import (
     with_processes,
 )
 
-SMI = Path(__file__).parents[3] / "fixtures" / "nvidia-smi"
+FIXTURES = Path(__file__).parents[3] / "fixtures"
 MIB = 1 << 20
 HEADER = ", ".join((*CARD_FIELDS, *NEWER_FIELDS))
 H100 = (
@@ -31,7 +31,8 @@ H100 = (
 
 
 def text(name: str) -> str:
-    return (SMI / name).read_text()
+    folder = "nvidia-smi-csv" if name.endswith(".csv") else "nvidia-smi-errors"
+    return (FIXTURES / folder / name).read_text()
 
 
 def test_a_card_is_read_by_its_header_and_an_absent_fan_is_none():

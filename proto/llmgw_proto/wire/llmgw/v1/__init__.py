@@ -22,6 +22,8 @@ __all__ = (
     "ConfigChange",
     "Declined",
     "Device",
+    "DeviceHealth",
+    "DeviceHealthList",
     "DeviceKind",
     "DeviceList",
     "DeviceSample",
@@ -81,6 +83,7 @@ __all__ = (
     "ProbeStateList",
     "Progress",
     "ReadLogs",
+    "RecoveryAction",
     "Register",
     "RemoveWeights",
     "Rendezvous",
@@ -112,6 +115,9 @@ __all__ = (
     "WeightsHeldList",
     "WeightsRemoved",
     "Welcome",
+    "Xid",
+    "XidAction",
+    "XidList",
 )
 
 from dataclasses import dataclass
@@ -181,6 +187,42 @@ class EngineState(betterproto2.Enum):
             "ENGINE_STATE_INSTALLED": 1,
             "ENGINE_STATE_INSTALLING": 2,
             "ENGINE_STATE_FAILED": 3,
+        }
+
+
+class RecoveryAction(betterproto2.Enum):
+    """
+    Words of `recovery_action` of DeviceHealth; unspecified means not known.
+    """
+
+    UNSPECIFIED = 0
+
+    NONE = 1
+
+    RESET = 2
+
+    REBOOT = 3
+
+    DRAIN = 4
+
+    @classmethod
+    def betterproto_value_to_renamed_proto_names(cls) -> dict[int, str]:
+        return {
+            0: "RECOVERY_ACTION_UNSPECIFIED",
+            1: "RECOVERY_ACTION_NONE",
+            2: "RECOVERY_ACTION_RESET",
+            3: "RECOVERY_ACTION_REBOOT",
+            4: "RECOVERY_ACTION_DRAIN",
+        }
+
+    @classmethod
+    def betterproto_renamed_proto_names_to_value(cls) -> dict[str, int]:
+        return {
+            "RECOVERY_ACTION_UNSPECIFIED": 0,
+            "RECOVERY_ACTION_NONE": 1,
+            "RECOVERY_ACTION_RESET": 2,
+            "RECOVERY_ACTION_REBOOT": 3,
+            "RECOVERY_ACTION_DRAIN": 4,
         }
 
 
@@ -265,6 +307,46 @@ class ShardState(betterproto2.Enum):
             "SHARD_STATE_STOPPED": 5,
             "SHARD_STATE_FAILED": 6,
             "SHARD_STATE_STUCK": 7,
+        }
+
+
+class XidAction(betterproto2.Enum):
+    """
+    Words of `action` of Xid; unspecified means not known.
+    """
+
+    UNSPECIFIED = 0
+
+    IGNORE = 1
+
+    RESTART_APPLICATION = 2
+
+    RESET = 3
+
+    REBOOT = 4
+
+    REPLACE = 5
+
+    @classmethod
+    def betterproto_value_to_renamed_proto_names(cls) -> dict[int, str]:
+        return {
+            0: "XID_ACTION_UNSPECIFIED",
+            1: "XID_ACTION_IGNORE",
+            2: "XID_ACTION_RESTART_APPLICATION",
+            3: "XID_ACTION_RESET",
+            4: "XID_ACTION_REBOOT",
+            5: "XID_ACTION_REPLACE",
+        }
+
+    @classmethod
+    def betterproto_renamed_proto_names_to_value(cls) -> dict[str, int]:
+        return {
+            "XID_ACTION_UNSPECIFIED": 0,
+            "XID_ACTION_IGNORE": 1,
+            "XID_ACTION_RESTART_APPLICATION": 2,
+            "XID_ACTION_RESET": 3,
+            "XID_ACTION_REBOOT": 4,
+            "XID_ACTION_REPLACE": 5,
         }
 
 
@@ -723,6 +805,107 @@ class Device(betterproto2.Message):
 
 
 default_message_pool.register_message("llmgw.v1", "Device", Device)
+
+
+@dataclass(eq=False, repr=False)
+class DeviceHealth(betterproto2.Message):
+    """
+    What a device says of its wear and faults, each minute. Counts; None: it does not tell.
+    """
+
+    uuid: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    ecc_corrected_volatile: "int | None" = betterproto2.field(
+        2, betterproto2.TYPE_INT64, optional=True
+    )
+
+    ecc_uncorrected_volatile: "int | None" = betterproto2.field(
+        3, betterproto2.TYPE_INT64, optional=True
+    )
+
+    ecc_corrected_aggregate: "int | None" = betterproto2.field(
+        4, betterproto2.TYPE_INT64, optional=True
+    )
+
+    ecc_uncorrected_aggregate: "int | None" = betterproto2.field(
+        5, betterproto2.TYPE_INT64, optional=True
+    )
+
+    remapped_corrected: "int | None" = betterproto2.field(6, betterproto2.TYPE_INT64, optional=True)
+    """
+    Rows that were remapped after corrected errors.
+    """
+
+    remapped_uncorrected: "int | None" = betterproto2.field(
+        7, betterproto2.TYPE_INT64, optional=True
+    )
+
+    remap_pending: "bool | None" = betterproto2.field(8, betterproto2.TYPE_BOOL, optional=True)
+    """
+    A row waits for a reset to be remapped.
+    """
+
+    remap_failed: "bool | None" = betterproto2.field(9, betterproto2.TYPE_BOOL, optional=True)
+
+    retired_corrected: "int | None" = betterproto2.field(10, betterproto2.TYPE_INT64, optional=True)
+    """
+    Pages retired for repeated single-bit errors; of cards before row remapping.
+    """
+
+    retired_uncorrected: "int | None" = betterproto2.field(
+        11, betterproto2.TYPE_INT64, optional=True
+    )
+
+    retire_pending: "bool | None" = betterproto2.field(12, betterproto2.TYPE_BOOL, optional=True)
+
+    nvlinks: "int | None" = betterproto2.field(13, betterproto2.TYPE_INT64, optional=True)
+    """
+    How many links it has.
+    """
+
+    nvlinks_down: "int | None" = betterproto2.field(14, betterproto2.TYPE_INT64, optional=True)
+
+    nvlink_replay_errors: "int | None" = betterproto2.field(
+        15, betterproto2.TYPE_INT64, optional=True
+    )
+
+    nvlink_recovery_errors: "int | None" = betterproto2.field(
+        16, betterproto2.TYPE_INT64, optional=True
+    )
+
+    nvlink_crc_errors: "int | None" = betterproto2.field(17, betterproto2.TYPE_INT64, optional=True)
+
+    recovery_action: "RecoveryAction" = betterproto2.field(
+        18, betterproto2.TYPE_ENUM, default_factory=lambda: RecoveryAction(0)
+    )
+    """
+    What the driver itself asks for: `none`, `reset`, `reboot` or `drain`.
+    """
+
+    xids: "XidList | None" = betterproto2.field(19, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    Kinds of driver errors of this boot; None: the kernel log can't be read.
+    """
+
+    age: "float | None" = betterproto2.field(20, betterproto2.TYPE_DOUBLE, optional=True)
+    """
+    Seconds since the reading.
+    """
+
+
+default_message_pool.register_message("llmgw.v1", "DeviceHealth", DeviceHealth)
+
+
+@dataclass(eq=False, repr=False)
+class DeviceHealthList(betterproto2.Message):
+    """
+    A list that can be not said at all.
+    """
+
+    items: "list[DeviceHealth]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
+
+
+default_message_pool.register_message("llmgw.v1", "DeviceHealthList", DeviceHealthList)
 
 
 @dataclass(eq=False, repr=False)
@@ -1240,6 +1423,10 @@ class Heartbeat(betterproto2.Message):
         17, betterproto2.TYPE_DOUBLE, optional=True
     )
 
+    health: "DeviceHealthList | None" = betterproto2.field(
+        18, betterproto2.TYPE_MESSAGE, optional=True
+    )
+
 
 default_message_pool.register_message("llmgw.v1", "Heartbeat", Heartbeat)
 
@@ -1634,6 +1821,11 @@ class NodeSettings(betterproto2.Message):
     None: says nothing, keep what is there.
     """
 
+    dcgm_exporter: "str | None" = betterproto2.field(4, betterproto2.TYPE_STRING, optional=True)
+    """
+    Empty: none is read; None: says nothing, keep what is there.
+    """
+
 
 default_message_pool.register_message("llmgw.v1", "NodeSettings", NodeSettings)
 
@@ -1709,8 +1901,16 @@ class NvlinkFabric(betterproto2.Message):
     cluster_uuid: "str | None" = betterproto2.field(3, betterproto2.TYPE_STRING, optional=True)
 
     clique_id: "int | None" = betterproto2.field(4, betterproto2.TYPE_INT64, optional=True)
+    """
+    Up to 32 bits, unsigned.
+    """
 
     bandwidth: "str | None" = betterproto2.field(5, betterproto2.TYPE_STRING, optional=True)
+
+    health: "str | None" = betterproto2.field(6, betterproto2.TYPE_STRING, optional=True)
+    """
+    The health summary of newer drivers: `Healthy`.
+    """
 
 
 default_message_pool.register_message("llmgw.v1", "NvlinkFabric", NvlinkFabric)
@@ -1864,6 +2064,11 @@ class Port(betterproto2.Message):
         13, betterproto2.TYPE_MESSAGE, optional=True
     )
 
+    interface: "str | None" = betterproto2.field(14, betterproto2.TYPE_STRING, optional=True)
+    """
+    The network interface of the port: `ib0`, `eth2`.
+    """
+
 
 default_message_pool.register_message("llmgw.v1", "Port", Port)
 
@@ -1877,6 +2082,11 @@ class PortCounter(betterproto2.Message):
     name: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
     value: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
+
+    at_ceiling: "bool | None" = betterproto2.field(3, betterproto2.TYPE_BOOL, optional=True)
+    """
+    The counter stands at the most that it can hold, so there were at least that many.
+    """
 
 
 default_message_pool.register_message("llmgw.v1", "PortCounter", PortCounter)
@@ -1929,8 +2139,21 @@ class ProbeState(betterproto2.Message):
     name: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
     age: "float | None" = betterproto2.field(2, betterproto2.TYPE_DOUBLE, optional=True)
+    """
+    Of the last reading; None: there was none.
+    """
 
     error: "str | None" = betterproto2.field(3, betterproto2.TYPE_STRING, optional=True)
+    """
+    Why the last try gave no reading; None: it did.
+    """
+
+    failing: "float | None" = betterproto2.field(4, betterproto2.TYPE_DOUBLE, optional=True)
+    """
+    How long it has failed, since the first try that did.
+    """
+
+    period: "float | None" = betterproto2.field(5, betterproto2.TYPE_DOUBLE, optional=True)
 
 
 default_message_pool.register_message("llmgw.v1", "ProbeState", ProbeState)
@@ -2451,6 +2674,19 @@ class SubnetManager(betterproto2.Message):
     priority: "int | None" = betterproto2.field(3, betterproto2.TYPE_INT64, optional=True)
 
     state: "str | None" = betterproto2.field(4, betterproto2.TYPE_STRING, optional=True)
+    """
+    `master`, `standby`, `discovering` or `not_active`.
+    """
+
+    adapter: "str | None" = betterproto2.field(5, betterproto2.TYPE_STRING, optional=True)
+    """
+    The node's port through which it was seen: `mlx5_0/1`.
+    """
+
+    master_guid: "str | None" = betterproto2.field(6, betterproto2.TYPE_STRING, optional=True)
+    """
+    The master of the fabric on which it was seen.
+    """
 
 
 default_message_pool.register_message("llmgw.v1", "SubnetManager", SubnetManager)
@@ -2655,5 +2891,64 @@ class Welcome(betterproto2.Message):
         9, betterproto2.TYPE_MESSAGE, optional=True
     )
 
+    reconnect_within: "float | None" = betterproto2.field(
+        10, betterproto2.TYPE_DOUBLE, optional=True
+    )
+    """
+    The longest wait between two tries of an agent that lost its stream: a control plane that
+    starts waits for it a little longer than that.
+    """
+
 
 default_message_pool.register_message("llmgw.v1", "Welcome", Welcome)
+
+
+@dataclass(eq=False, repr=False)
+class Xid(betterproto2.Message):
+    """
+    One kind of driver error of a device, from the kernel log of this boot.
+    """
+
+    code: "int" = betterproto2.field(1, betterproto2.TYPE_INT64)
+    """
+    NVIDIA's number of it; 79 also for a card that fell off the bus without a number.
+    """
+
+    count: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
+
+    last_seen: "float | None" = betterproto2.field(3, betterproto2.TYPE_DOUBLE, optional=True)
+    """
+    Seconds since the epoch; None where the log gives no time.
+    """
+
+    action: "XidAction" = betterproto2.field(
+        4, betterproto2.TYPE_ENUM, default_factory=lambda: XidAction(0)
+    )
+    """
+    What it asks for: `ignore`, `restart_application`, `reset`, `reboot` or `replace`.
+    """
+
+    words: "str | None" = betterproto2.field(5, betterproto2.TYPE_STRING, optional=True)
+    """
+    What it means.
+    """
+
+    cleared: "bool | None" = betterproto2.field(6, betterproto2.TYPE_BOOL, optional=True)
+    """
+    Whether the fault is over: the device was reset, its driver loaded anew, a page remapped.
+    """
+
+
+default_message_pool.register_message("llmgw.v1", "Xid", Xid)
+
+
+@dataclass(eq=False, repr=False)
+class XidList(betterproto2.Message):
+    """
+    A list that can be not said at all.
+    """
+
+    items: "list[Xid]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
+
+
+default_message_pool.register_message("llmgw.v1", "XidList", XidList)
