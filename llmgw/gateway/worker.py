@@ -197,14 +197,22 @@ async def _run(options: argparse.Namespace) -> None:
     )
     listener = socket.socket(fileno=options.listen_fd)
     worker = Worker(front, listener, report, clock, report.heard)
-    channel = Channel(lambda frame: worker.take(decode_to_worker(frame)), _orphaned)
-    await channel.open(socket.socket(fileno=options.channel_fd))
-    report.use(channel)
+    channel = await listen_to_parent(worker, report, socket.socket(fileno=options.channel_fd))
     gc.collect()
     gc.freeze()
     await worker.run()
     channel.close()
     await clock.sleep(0)
+
+
+async def listen_to_parent(worker: Worker, report: Report, end: socket.socket) -> Channel:
+    """Return the channel to the parent, over which a worker hears and reports from now on."""
+    channel = Channel(lambda frame: worker.take(decode_to_worker(frame)), _orphaned)
+    # Before it opens: the parent's first table may wait in the socket already, and that it was
+    # taken would be reported to nobody.
+    report.use(channel)
+    await channel.open(end)
+    return channel
 
 
 def _orphaned() -> None:
