@@ -15,11 +15,8 @@ from llmgw.base.places import Places
 from llmgw.local import demo_model, interrupts
 from llmgw.local.cluster import Layout, LocalCluster
 
-FAST = {"link.heartbeat_interval": 1.0, "link.lost_after": 6.0, "reconcile.settling": 12.0}
-"""Settings for tests that wait for a node to be lost.
-
-Agents need up to 10 s to return, and a control plane must not decide before.
-"""
+FAST = {"link.heartbeat_interval": 1.0, "link.lost_after": 6.0, "reconcile.settling": 6.0}
+"""Settings for tests that wait for a node to be lost."""
 
 
 def main() -> int:

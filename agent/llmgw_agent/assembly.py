@@ -46,9 +46,7 @@ SILENCE = 20.0
 """Seconds without a word after which a control plane is dead, until it says its interval."""
 
 RECONNECT = Backoff(first=0.5, most=10.0)
-"""An agent tries again well within the time for which a control plane that starts waits for it
-(`reconcile.settling`): else what it runs would be started elsewhere and stopped here.
-"""
+"""Until a control plane says how soon to be back (`NodeSettings.reconnect_within`)."""
 
 _FETCH_GRACE = 5.0
 """Seconds that a helper with children of its own (pip, an engine's --version) gets to end them."""

@@ -249,6 +249,8 @@ class AgentCore:
             self._interval = whole.heartbeat_interval
         if whole.engines is not None:
             self._parts.engines.order(whole.engines)
+        if whole.reconnect_within is not None:
+            self._parts.dialer.try_within(whole.reconnect_within)
         self._parts.changed.set()
 
     async def _first_look(self) -> None:

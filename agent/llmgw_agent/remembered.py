@@ -76,6 +76,8 @@ class Remembered:
             dcgm_exporter=settings.dcgm_exporter
             if settings.dcgm_exporter is not None
             else (before.dcgm_exporter if before is not None else None),
+            reconnect_within=settings.reconnect_within
+            or (before.reconnect_within if before is not None else None),
         )
         if whole != before:
             self._keep(settings=whole)

@@ -14,7 +14,7 @@ from llmgw.model.check import check_settings
 from llmgw.model.feed import SETTINGS
 from llmgw.model.gateway import GatewayConfig
 from llmgw.model.record import Record
-from llmgw.model.settings import NodeSettings, Settings
+from llmgw.model.settings import LEAST_RECONNECT, MOST_RECONNECT, NodeSettings, Settings
 from llmgw.model.written import read_plain
 from llmgw.store.interface import Store, StoredSettings
 
@@ -107,6 +107,7 @@ class LiveSettings:
             heartbeat_interval=settings.link.heartbeat_interval,
             engines=dict(settings.engines),
             dcgm_exporter=settings.discovery.dcgm_exporter,
+            reconnect_within=reconnect_within(settings.reconcile.settling),
         )
 
     async def _write(
@@ -168,3 +169,8 @@ def _with(tree: object, path: str, value: object) -> object:
     else:
         here[last] = value
     return tree
+
+
+def reconnect_within(settling: float) -> float:
+    """Return how soon agents have to be back for a control plane that waits so long for them."""
+    return min(MOST_RECONNECT, max(LEAST_RECONNECT, settling * 2 / 3))

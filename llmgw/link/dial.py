@@ -5,6 +5,7 @@ import math
 import random
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from llmgw.base import log
@@ -96,6 +97,10 @@ class Dialer:
                 self.state = f"{self._failed or 'the stream ended'}; again in {delay:.1f} s"
                 await self._pause(delay)
         self.state = "stopped"
+
+    def try_within(self, seconds: float) -> None:
+        """Wait at most so long between two attempts from now on."""
+        self._backoff = replace(self._backoff, most=seconds)
 
     def stop(self) -> None:
         """Make `run` return; an open stream ends when what is queued is sent."""

@@ -22,9 +22,6 @@ class Welcome(Record, frozen=True, kw_only=True):
     """The feed's epoch; new with each start of the control plane."""
     heartbeat_interval: float
     lost_after: float
-    reconnect_within: float | None = None
-    """The longest wait between two tries of an agent that lost its stream: a control plane that
-    starts waits for it a little longer than that."""
     control_planes: tuple[str, ...] | None = None
     """Addresses of all control planes, the leader's first."""
     settings: NodeSettings | None = None

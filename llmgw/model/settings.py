@@ -45,6 +45,12 @@ class LinkSettings(Written, frozen=True, kw_only=True):
     """How long an agent has to answer a request."""
 
 
+LEAST_RECONNECT, MOST_RECONNECT = 2.0, 30.0
+"""Bounds in seconds of the longest wait between two tries of an agent: a fleet that lost its
+control plane must neither press on it nor come back too late.
+"""
+
+
 class ReconcileSettings(Written, frozen=True, kw_only=True):
     """The reconciler. Seconds."""
 
@@ -53,7 +59,8 @@ class ReconcileSettings(Written, frozen=True, kw_only=True):
     settling: float = 15.0
     """How long a starting control plane waits for known nodes before it changes anything.
 
-    Agents need up to 10 s to return: with less than 12, what still runs may be started again.
+    Agents that lost it try again within two thirds of that, but not more often than each 2 s: with
+    less than 4, what still runs may be started again.
     """
     start_grace: float = 30.0
     """How long a start command may stay unreported before it counts as lost."""
@@ -214,6 +221,9 @@ class NodeSettings(Record, frozen=True, kw_only=True):
     """None: says nothing, keep what is there."""
     dcgm_exporter: str | None = None
     """Empty: none is read; None: says nothing, keep what is there."""
+    reconnect_within: float | None = None
+    """The longest wait in seconds between two tries of an agent that lost its stream; None: keep
+    it."""
 
 
 class SettingsChange(Record, frozen=True, kw_only=True):

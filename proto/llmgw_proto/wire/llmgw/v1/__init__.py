@@ -1826,6 +1826,13 @@ class NodeSettings(betterproto2.Message):
     Empty: none is read; None: says nothing, keep what is there.
     """
 
+    reconnect_within: "float | None" = betterproto2.field(
+        5, betterproto2.TYPE_DOUBLE, optional=True
+    )
+    """
+    The longest wait in seconds between two tries of an agent that lost its stream; None: keep it.
+    """
+
 
 default_message_pool.register_message("llmgw.v1", "NodeSettings", NodeSettings)
 
@@ -2890,14 +2897,6 @@ class Welcome(betterproto2.Message):
     settings: "NodeSettings | None" = betterproto2.field(
         9, betterproto2.TYPE_MESSAGE, optional=True
     )
-
-    reconnect_within: "float | None" = betterproto2.field(
-        10, betterproto2.TYPE_DOUBLE, optional=True
-    )
-    """
-    The longest wait between two tries of an agent that lost its stream: a control plane that
-    starts waits for it a little longer than that.
-    """
 
 
 default_message_pool.register_message("llmgw.v1", "Welcome", Welcome)
