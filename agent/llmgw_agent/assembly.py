@@ -5,7 +5,7 @@ import os
 import random
 import secrets
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,26 +17,17 @@ from llmgw.base.system import SystemFiles, SystemProcesses
 from llmgw.link.dial import Dialer
 from llmgw.link.enrol import Own
 from llmgw.model.node import NodeWarning
-from llmgw.model.shard import LIVE, ShardStatus
 from llmgw_agent.config import AgentConfig
 from llmgw_agent.core import AgentCore, Parts, Who, addresses
-from llmgw_agent.engines.adapter import Adapter, NodeFacts
+from llmgw_agent.engines.adapter import Adapter
 from llmgw_agent.engines.llamacpp import LlamaCpp
 from llmgw_agent.engines.programs import Programs
 from llmgw_agent.engines.simulated import Simulated
-from llmgw_agent.host.helper import Helper, HelperProcess
 from llmgw_agent.host.http import HttpxHttp
 from llmgw_agent.host.machine import Machine
-from llmgw_agent.probe.cards import CardsProbe
-from llmgw_agent.probe.cpu import CpuProbe
-from llmgw_agent.probe.disks import DisksProbe
-from llmgw_agent.probe.facts import ProbedFacts, ProbedSource
-from llmgw_agent.probe.further import Means, further
-from llmgw_agent.probe.host import HostProbe
-from llmgw_agent.probe.memory import MemoryProbe
-from llmgw_agent.probe.shards import ShardsProbe
 from llmgw_agent.remembered import Remembered
 from llmgw_agent.renewal import Renewal
+from llmgw_agent.sources import Around, Directories, Groups, Sources, helpers, sources
 from llmgw_agent.supervise.ports import PortRange
 from llmgw_agent.supervise.supervisor import Supervisor
 from llmgw_agent.uplink import Uplink
@@ -50,15 +41,6 @@ RECONNECT = Backoff(first=0.5, most=10.0)
 
 _FETCH_GRACE = 5.0
 """Seconds that a helper with children of its own (pip, an engine's --version) gets to end them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Directories:
-    """Where an agent keeps what is its own."""
-
-    state: Path
-    weights: Path
-    engines: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +82,19 @@ def assemble(around: Surroundings) -> Agent:
     """Return an agent of this machine's own parts."""
     uplink, changed = Uplink(), asyncio.Event()
     engines = _programs(around, changed.set)
-    groups = _Groups()
+    groups = Groups()
     http = HttpxHttp(proxies=False)
-    probes = _probes(around, groups, http)
+    probes = sources(
+        Around(
+            config=around.config,
+            directories=around.directories,
+            clock=around.clock,
+            environ=around.environ,
+            http=http,
+            groups=groups,
+            settings=lambda: around.remembered.settings,
+        )
+    )
     weights = _weights(around, probes.disks.shared, changed.set)
     shards = _supervisor(around, probes, engines, weights, http, uplink)
     groups.statuses = shards.statuses
@@ -143,7 +135,7 @@ def _who(around: Surroundings) -> Who:
 
 def _supervisor(
     around: Surroundings,
-    probes: "_Probes",
+    probes: Sources,
     engines: Programs,
     weights: Weights,
     http: HttpxHttp,
@@ -168,7 +160,7 @@ def _supervisor(
         environ=around.environ,
         user=config.user,
         facts=probes.node_facts,
-        who_holds=probes.cards.holders,
+        who_holds=probes.gpus.use.holders,
     )
 
 
@@ -196,94 +188,12 @@ def adapters() -> dict[str, Adapter]:
     return {adapter.name: adapter for adapter in (LlamaCpp(), Simulated())}
 
 
-class _Groups:
-    """The process groups of this agent's engines; known once there is a supervisor."""
-
-    def __init__(self) -> None:
-        self.statuses: Callable[[], Iterable[ShardStatus]] = tuple
-
-    def by_group(self) -> dict[int, tuple[str, int]]:
-        """Return replica and rank by process group."""
-        return {
-            status.pid: (status.replica, status.rank)
-            for status in self.statuses()
-            if status.pid is not None and status.state in LIVE
-        }
-
-    def own(self) -> frozenset[int]:
-        """Return the groups alone."""
-        return frozenset(self.by_group())
-
-
-@dataclass(frozen=True, slots=True)
-class _Probes:
-    clock: Clock
-    host: HostProbe
-    memory: MemoryProbe
-    cpu: CpuProbe
-    disks: DisksProbe
-    cards: CardsProbe
-    shards: ShardsProbe
-    further: tuple[ProbedSource, ...]
-
-    def facts(self, warnings: tuple[NodeWarning, ...]) -> ProbedFacts:
-        """Return them as facts."""
-        found = (self.host, self.memory, self.cpu, self.disks, self.cards, self.shards)
-        return ProbedFacts((*found, *self.further), self.clock, warnings)
-
-    def node_facts(self) -> NodeFacts:
-        """Return what a shard's spec is checked against."""
-        memory, cpu = self.memory.memory.last, self.cpu.use.last
-        return NodeFacts(
-            devices=self.cards.devices,
-            cpus=None if cpu is None else cpu.cpus,
-            memory_bytes=None if memory is None else memory.total_bytes,
-        )
-
-
-def _probes(around: Surroundings, groups: _Groups, http: HttpxHttp) -> _Probes:
-    clock, files, config = around.clock, SystemFiles(), around.config
-    places = around.directories
-    directories = (places.weights, places.engines, places.state, *map(Path, config.model_dirs))
-    return _Probes(
-        clock=clock,
-        host=HostProbe(files, clock, Machine.here()),
-        memory=MemoryProbe(files, clock),
-        cpu=CpuProbe(files, clock),
-        disks=DisksProbe(
-            tuple(dict.fromkeys(directories)),
-            files,
-            _helpers("llmgw_agent.host.disk_side", around.environ),
-            clock,
-            shared_types=config.shared_filesystems,
-        ),
-        cards=CardsProbe(
-            _helpers("llmgw_agent.probe.nvml_side", around.environ)(),
-            SystemProcesses(),
-            groups.own,
-            clock,
-        ),
-        shards=ShardsProbe(groups.by_group, files, clock),
-        further=further(
-            Means(
-                clock=clock,
-                files=files,
-                processes=SystemProcesses(),
-                http=http,
-                config=config,
-                new_helper=lambda module: _helpers(module, around.environ)(),
-                settings=lambda: around.remembered.settings,
-            )
-        ),
-    )
-
-
 def _programs(around: Surroundings, changed: Callable[[], None]) -> Programs:
     return Programs(
         around.directories.engines,
         around.config.engines,
         machine=Machine.here(),
-        new_helper=_helpers("llmgw_agent.engines.install_side", around.environ, _FETCH_GRACE),
+        new_helper=helpers("llmgw_agent.engines.install_side", around.environ, _FETCH_GRACE),
         clock=around.clock,
         rng=_rng(),
         llmgw_version=llmgw.__version__,
@@ -298,18 +208,13 @@ def _weights(
     return Weights(
         around.directories.weights,
         tuple(map(Path, around.config.model_dirs)),
-        disk=_helpers("llmgw_agent.host.disk_side", around.environ)(),
-        new_helper=_helpers("llmgw_agent.weights.fetch_side", around.environ, _FETCH_GRACE),
+        disk=helpers("llmgw_agent.host.disk_side", around.environ)(),
+        new_helper=helpers("llmgw_agent.weights.fetch_side", around.environ, _FETCH_GRACE),
         clock=around.clock,
         allow_http=around.config.allow_http,
         shared=shared,
         changed=changed,
     )
-
-
-def _helpers(module: str, environ: Mapping[str, str], grace: float = 0.0) -> Callable[[], Helper]:
-    argv = (sys.executable, "-m", module)
-    return lambda: HelperProcess(argv, environ=environ, grace=grace)
 
 
 def _rng() -> random.Random:

@@ -25,7 +25,7 @@ from llmgw_agent.uplink import Uplink
 log = get(__name__)
 
 DEFAULT_INTERVAL = 5.0
-FIRST_LOOK = 10.0
+FIRST_LOOK = 3.0
 """Seconds that the first register waits for probes: a driver that hangs must not hide a node."""
 
 

@@ -15,7 +15,7 @@ from llmgw.base import log
 from llmgw.base.clock import Clock, SystemClock
 from llmgw.base.errors import EXIT_OK, NotFound, Refused, Unreachable, Unreadable, Usage
 from llmgw.base.log import LogRing
-from llmgw.base.places import Places, private_dir
+from llmgw.base.places import Places, private_dir, usable_dir
 from llmgw.base.system import SystemFiles
 from llmgw.base.units import show_seconds
 from llmgw.link.enrol import Own, TokenText, own_certificate
@@ -23,12 +23,13 @@ from llmgw.link.enrol import join as join_cluster
 from llmgw.link.identity import NODE
 from llmgw.link.tls import files_in
 from llmgw.model.node import NodeWarning
-from llmgw_agent.assembly import Agent, Directories, Surroundings, assemble
+from llmgw_agent.assembly import Agent, Surroundings, assemble
 from llmgw_agent.config import AgentConfig, check_config, check_node
 from llmgw_agent.host.address import disagreement, own_address
 from llmgw_agent.host.lock import only_one
 from llmgw_agent.host.patience import done_within
 from llmgw_agent.remembered import Remembered
+from llmgw_agent.sources import Directories
 
 logger = log.get(__name__)
 
@@ -73,24 +74,29 @@ def run(config: AgentConfig, *, join: str | None = None) -> int:
     return EXIT_OK
 
 
+def directories_of(config: AgentConfig, places: Places) -> Directories:
+    """Return where an agent's directories are, whether they are there or not."""
+    return Directories(
+        state=places.state,
+        weights=Path(config.weights_dir or places.weights).absolute(),
+        engines=Path(config.engines_dir or places.engines).absolute(),
+    )
+
+
 def _directories(config: AgentConfig, environ: Mapping[str, str]) -> Directories:
     """Return the agent's directories, made where they are missing.
+
+    An operator's own (`model_dirs`) are only read, so they are not among them.
 
     Raises:
         Refused: one can't be made or used by this user.
     """
     state = None if config.state_dir is None else Path(config.state_dir).absolute()
     places = Places.find("agent", environ=environ, root=os.geteuid() == 0, state=state)
-    directories = Directories(
-        state=private_dir(places.state),
-        weights=Path(config.weights_dir or places.weights).absolute(),
-        engines=Path(config.engines_dir or places.engines).absolute(),
-    )
+    private_dir(places.state)
+    directories = directories_of(config, places)
     for path in (directories.weights, directories.engines):
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise Refused(f"{path}: can't be made: {error.strerror}") from error
+        usable_dir(path)
     return directories
 
 
@@ -112,6 +118,8 @@ async def _serve(start: Start, join: str | None) -> None:
     )
     if join is not None and start.config.control_planes:
         remembered.take_control_planes(start.config.control_planes)
+    if start.config.node is not None:
+        remembered.choose_name(start.config.node)
     address = await _address(start, remembered, stopping)
     if address is None:
         return
@@ -125,7 +133,10 @@ async def _serve(start: Start, join: str | None) -> None:
             ring=start.ring,
             clock=start.clock,
             environ=start.environ,
-            warnings=(*_named_otherwise(start, own), *await _reached_otherwise(start)),
+            warnings=(
+                *named_otherwise(start.hostname, own.identity.id, remembered.chosen_name),
+                *await _reached_otherwise(start),
+            ),
         )
     )
     identity = own.identity
@@ -224,13 +235,16 @@ async def _address(start: Start, remembered: Remembered, stopping: asyncio.Event
     return None
 
 
-def _named_otherwise(start: Start, own: Own) -> tuple[NodeWarning, ...]:
-    """Return the name that is signed when it disagrees with the one that is found."""
-    hostname, node = start.hostname.lower(), own.identity.id
-    if start.config.node is not None or hostname == node:
+def named_otherwise(hostname: str, node: str, chosen: str | None) -> tuple[NodeWarning, ...]:
+    """Return the name that is signed when it disagrees with the one that is found.
+
+    A name that a person chose, now or at an earlier start, is meant to disagree.
+    """
+    hostname = hostname.lower()
+    if node in {hostname, chosen}:
         return ()
     words = f"its certificate names it {node}, its host name is {hostname} now"
-    return (NodeWarning(subject="node", words=words),)
+    return (NodeWarning(subject="node", words=f"{words}; meant so: start once with --node {node}"),)
 
 
 async def _reached_otherwise(start: Start) -> tuple[NodeWarning, ...]:

@@ -19,10 +19,12 @@ class _Kept(Record, frozen=True, kw_only=True):
     settings: NodeSettings | None = None
     control_planes: tuple[str, ...] = ()
     address: str | None = None
+    chosen_name: str | None = None
+    """The node's id, if a person chose it; None: it was found."""
 
 
 class Remembered:
-    """The highest term, the newest settings, the control planes' addresses, the own address.
+    """The highest term, the newest settings, the control planes' addresses, own address and name.
 
     All of it is of one cluster: what another cluster left in the same place is forgotten.
     """
@@ -58,6 +60,11 @@ class Remembered:
         """Return the own address that was found last."""
         return self._kept.address
 
+    @property
+    def chosen_name(self) -> str | None:
+        """Return the node's id that a person chose last; None if none was ever chosen."""
+        return self._kept.chosen_name
+
     def saw_term(self, term: int) -> None:
         """Keep a term if it is the highest."""
         if term > self._kept.term:
@@ -92,6 +99,11 @@ class Remembered:
         """Keep the own address."""
         if address != self._kept.address:
             self._keep(address=address)
+
+    def choose_name(self, name: str) -> None:
+        """Keep the node's id that a person chose."""
+        if name != self._kept.chosen_name:
+            self._keep(chosen_name=name)
 
     def _keep(self, **changes: object) -> None:
         self._kept = msgspec.structs.replace(self._kept, **changes)

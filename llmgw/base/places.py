@@ -59,16 +59,24 @@ def private_dir(path: Path) -> Path:
     """Make a directory of mode 0700 that this user owns, or check the one that is there.
 
     Raises:
-        Refused: it can't be made, it belongs to somebody else, or others may enter it.
+        Refused: it can't be made or written, it belongs to somebody else, or others may enter it.
     """
-    try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise Refused(
-            f"{path}: this directory can't be made: {error.strerror}",
-            hint="give another place, or let this user write there",
-        ) from error
+    _make(path, 0o700)
     _check(path, 0o077, "chmod 700")
+    _check_usable(path)
+    return path
+
+
+def usable_dir(path: Path) -> Path:
+    """Make a directory that this user may read and write, or check the one that is there.
+
+    Others may share it: whose it is does not matter.
+
+    Raises:
+        Refused: it can't be made, read or written.
+    """
+    _make(path, 0o777)
+    _check_usable(path)
     return path
 
 
@@ -115,6 +123,35 @@ def read_private(path: Path) -> bytes:
         raise NotFound(f"{path}: no such file") from error
     except PermissionError as error:
         raise Refused(f"{path}: this user may not read it") from error
+
+
+def _make(path: Path, mode: int) -> None:
+    try:
+        path.mkdir(mode=mode, parents=True, exist_ok=True)
+    except OSError as error:
+        raise Refused(
+            f"{path}: this directory can't be made: {error.strerror}",
+            hint="give another place, or let this user write there",
+        ) from error
+
+
+def _check_usable(path: Path) -> None:
+    if os.access(path, os.R_OK | os.W_OK | os.X_OK, effective_ids=True):
+        return
+    if os.statvfs(path).f_flag & os.ST_RDONLY:
+        raise Refused(
+            f"{path}: its filesystem is mounted read-only", hint="give another place, or remount it"
+        )
+    seen, us = path.stat(), os.geteuid()
+    if seen.st_uid == us:
+        raise Refused(
+            f"{path}: mode {stat.S_IMODE(seen.st_mode):o} keeps its own user out",
+            hint=f"run: chmod u+rwx {path}",
+        )
+    raise Refused(
+        f"{path}: belongs to uid {seen.st_uid}, and uid {us} may not read and write there",
+        hint=f"run: chown {us} {path}",
+    )
 
 
 def _check(path: Path, forbidden: int, command: str) -> None:

@@ -44,3 +44,14 @@ def show_seconds(seconds: float | None) -> str:
     if whole < 86400:
         return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
     return f"{whole // 86400}d{whole % 86400 // 3600:02d}h"
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """Return `1 disk` or `2 disks`.
+
+    Args:
+        count: how many.
+        one: the noun.
+        many: its plural, where that is not an `s` at its end.
+    """
+    return f"{count} {one if count == 1 else many or f'{one}s'}"

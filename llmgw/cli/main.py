@@ -26,6 +26,12 @@ ENTRIES = {
         "llmgw.cli.ctl.group:app", "See and change the cluster, one command each.", OPERATE
     ),
     "context": Entry("llmgw.cli.context:app", "Choose which cluster commands speak to.", OPERATE),
+    "parse": Entry(
+        "llmgw.cli.parse:parse", "Print what an agent reads from a tool's output.", OPERATE
+    ),
+    "observability": Entry(
+        "llmgw.cli.observability:app", "Dashboards and alerts for Prometheus and Grafana.", OPERATE
+    ),
     "completion": Entry(
         "llmgw.cli.completion:completion", "Print the completion script of a shell.", SHELL
     ),

@@ -110,6 +110,12 @@ def agent(
     join: Join = None,
     server: Server = None,
     log_level: LogLevel = None,
+    look: Annotated[
+        bool,
+        typer.Option(
+            "--look", help="Print what the agent of this machine would report, as JSON, and end."
+        ),
+    ] = False,
 ) -> None:
     """Run the agent of this node."""
     flags = {
@@ -118,14 +124,10 @@ def agent(
         "control_planes": server or None,
         "log_level": log_level,
     }
-    _serve(
-        "agent",
-        "llmgw_agent.config:AgentConfig",
-        "llmgw_agent.main",
-        config,
-        flags,
-        join=_token(join),
+    module, more = (
+        ("llmgw_agent.look", {}) if look else ("llmgw_agent.main", {"join": _token(join)})
     )
+    _serve("agent", "llmgw_agent.config:AgentConfig", module, config, flags, **more)
 
 
 def _serve(

@@ -143,11 +143,14 @@ class LocalCluster:
         """Return a node's state directory."""
         return self.directory / node
 
-    def start_agent(self, node: str, **more: object) -> Owned:
+    def start_agent(
+        self, node: str, *, environ: Mapping[str, str] | None = None, **more: object
+    ) -> Owned:
         """Start an agent; it joins with a one-time token the first time.
 
         Args:
             node: its id.
+            environ: added to its environment.
             more: further fields of the agent's own file.
         """
         if node not in self.nodes:
@@ -166,6 +169,8 @@ class LocalCluster:
                 "weights_dir": self.layout.weights,
                 "engines_dir": self.layout.engines,
                 "log_level": self.layout.log_level,
+                # Its agents share one machine: each would measure what the others leave it.
+                "measure_bandwidth": False,
                 **more,
             },
         )
@@ -177,7 +182,7 @@ class LocalCluster:
             argv += ["--join", "-", "--server", str(self.link)]
             token = answer["token"].encode() + b"\n"
         self.owner.own_engines_of(state)
-        return self.owner.start(node, argv, stdin=token)
+        return self.owner.start(node, argv, stdin=token, environ=environ)
 
     # -- all -------------------------------------------------------------------------------
 

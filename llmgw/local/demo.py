@@ -3,6 +3,7 @@
 import json
 import os
 import secrets
+import shlex
 import signal
 import subprocess
 import sys
@@ -90,8 +91,13 @@ def _serve(cluster: LocalCluster, options: Options) -> int:
     if not options.once and not options.headless:
         # The console is there to watch it come up.
         cluster.put_model(model)
+        key = cluster.make_key("demo")
         progress.done()
-        return _console(cluster)
+        # The console has a screen of its own: what is printed here shows again when it is left.
+        print("\n".join(how_to_ask(cluster.gateway_url, key, model)), flush=True)
+        code = _console(cluster)
+        print(f"the demo ends: {cluster.gateway_url} and its key answer no more", flush=True)
+        return code
     served = _bring_up(cluster, model, progress)
     key = cluster.make_key("demo")
     if options.headless:
@@ -239,6 +245,20 @@ def _headless(cluster: LocalCluster, served: Served, key: Secret) -> int:
     )
     signal.pause()
     return 0
+
+
+def how_to_ask(gateway: str, key: Secret, model: Model) -> list[str]:
+    """Return where the demo serves, its key, and a command that asks it.
+
+    They are for the terminal of who started it, and hold the key itself.
+    """
+    body = {"model": model.name, "prompt": demo_model.PROMPT, "max_tokens": TOKENS}
+    asked = (
+        f"curl {gateway}/v1/completions -H 'Authorization: Bearer {key.reveal()}'"
+        f" -H 'Content-Type: application/json' -d {shlex.quote(json.dumps(body))}"
+    )
+    rows = [("gateway", f"{gateway}/v1"), ("API key", key.reveal()), ("ask it", asked)]
+    return [f"{name:<12} {value}" for name, value in rows]
 
 
 def _console(cluster: LocalCluster) -> int:

@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -168,11 +169,32 @@ def _settings(settings: Settings) -> Iterator[Problem]:
     name = settings.cluster.name
     if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", name):
         yield Problem(path="cluster.name", words=f"{name!r} is not a name of a-z, 0-9 and -")
+    yield from _address("discovery.dcgm_exporter", settings.discovery.dcgm_exporter)
+    yield from _address("prometheus.url", settings.prometheus.url)
     for engine, order in settings.engines.items():
         if engine not in ENGINES:
             known = ", ".join(ENGINES)
             yield Problem(path=f"engines.{engine}", words=f"is none of {known}")
         yield from _builds(f"engines.{engine}.builds", order)
+
+
+def _address(path: str, url: str) -> Iterator[Problem]:
+    """Check an address that is asked again and again; empty is none.
+
+    Everybody who may read the settings sees it, so it holds no secret, and no message repeats one.
+    """
+    if not url:
+        return
+    if "@" in url.partition("?")[0]:
+        yield Problem(path=path, words="must not hold a user or a password")
+        return
+    try:
+        parts = urlsplit(url)
+        whole = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        whole = False
+    if not whole or not url.isprintable() or " " in url:
+        yield Problem(path=path, words=f"{url!r} is not an http(s) address")
 
 
 def _builds(path: str, order: EngineOrder) -> Iterator[Problem]:

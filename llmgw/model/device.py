@@ -5,6 +5,8 @@ from llmgw.model.record import Record
 GPU = "gpu"
 MIG = "mig"
 
+_MIG_BASE, _MIG_PER_CARD = 1000, 100
+
 
 class PciLink(Record, frozen=True, kw_only=True):
     """A card's PCIe link. Generations and lanes; None where the driver does not say."""
@@ -67,6 +69,24 @@ class Device(Record, frozen=True, kw_only=True):
     unhealthy: tuple[str, ...] | None = None
     """Why nothing can be placed on it, in words; empty when it is fine, None when not known."""
 
+    @property
+    def shown(self) -> str:
+        """Return what people call it on its node: `gpu3`, `gpu3/mig1`; its UUID without a number.
+
+        An instance is numbered 1000 + 100 * card + instance.
+        """
+        if self.number is None:
+            return self.uuid
+        name = f"gpu{card_number(self.number)}"
+        if self.number < _MIG_BASE:
+            return name
+        return f"{name}/mig{(self.number - _MIG_BASE) % _MIG_PER_CARD}"
+
+
+def card_number(number: int) -> int:
+    """Return the number of the card that a device is, or that an instance is cut from."""
+    return number if number < _MIG_BASE else (number - _MIG_BASE) // _MIG_PER_CARD
+
 
 class ForeignProcess(Record, frozen=True, kw_only=True):
     """A process on a device that is not one of llmgw's own engines."""
@@ -89,7 +109,10 @@ class Xid(Record, frozen=True, kw_only=True):
     words: str | None = None
     """What it means."""
     cleared: bool | None = None
-    """Whether the fault is over: the device was reset, its driver loaded anew, a page remapped."""
+    """Whether the fault is over: the device was reset, its driver loaded anew, a page remapped.
+
+    What asks for nothing, or for a restart of the application alone, leaves no fault behind: True.
+    """
 
 
 class DeviceHealth(Record, frozen=True, kw_only=True):

@@ -4,7 +4,11 @@ from llmgw.model.record import Record
 
 
 class PortCounter(Record, frozen=True, kw_only=True):
-    """One counter of a port, as sysfs names it."""
+    """One counter of a port, with the name and the value that sysfs gives it.
+
+    `port_rcv_data` and `port_xmit_data` count words of four bytes. `port_xmit_wait` counts the
+    times that a port had to wait: congestion, and no error.
+    """
 
     name: str
     value: int

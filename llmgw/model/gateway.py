@@ -74,6 +74,8 @@ class ModelTraffic(Record, frozen=True, kw_only=True):
     engine_aborts: int = 0
     in_flight: int = 0
     """A level, not a total."""
+    inter_token: Histogram | None = None
+    """Of each streamed reply the mean time between two of its tokens."""
 
 
 class TrafficReport(Record, frozen=True, kw_only=True):

@@ -96,7 +96,7 @@ class ProbeState(Record, frozen=True, kw_only=True):
 
     name: str
     age: float | None = None
-    """Of the last reading; None: there was none."""
+    """Of the last reading, or of the last answer that there is nothing to read; None: neither."""
     error: str | None = None
     """Why the last try gave no reading; None: it did."""
     failing: float | None = None

@@ -3,8 +3,12 @@
 import msgspec
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
-    """What machines send: fields that this version does not know are skipped."""
+class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False, gc=False):
+    """What machines send: fields that this version does not know are skipped.
+
+    A record holds only what was there before it, so it is in no cycle and the collector need not
+    look at it: a fleet has a hundred thousand, and to look at them all stops the loop.
+    """
 
 
 class Written(

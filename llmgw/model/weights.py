@@ -1,6 +1,5 @@
 """What a set of weights is called in every node's cache: a hash of where it is from."""
 
-import hashlib
 import json
 import re
 
@@ -23,6 +22,8 @@ def cache_name(source: PackageSource | HubSource | UrlSource | PathSource | Mirr
         for name, value in msgspec.to_builtins(source).items()
         if value not in (None, [], ()) and name not in _SAYS_NOTHING_OF_CONTENT
     }
+    import hashlib  # Here: it loads OpenSSL, and whoever only tells names apart needs none.
+
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
     return f"w-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 

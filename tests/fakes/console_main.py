@@ -73,7 +73,7 @@ class LiveFeed(FakeFeed):
         beat = sample.heartbeat
         values = {key: getattr(beat, key) for key in beat.__struct_fields__}
         values["cpu_percent"] = self._rng.uniform(0, 100)
-        return Sample(id=name, at=sample.at, heartbeat=Heartbeat(**values))
+        return Sample(id=name, at=max(sample.at, time.time()), heartbeat=Heartbeat(**values))
 
 
 def _crash() -> None:

@@ -57,6 +57,9 @@ class FakeControlPlane:
         self.tokens: dict[str, JoinToken] = {}
         self.port = 0
         self._server: LinkServer | None = None
+        self.welcomes = True
+        self.unwelcome: list[GatewayStream] = []
+        """Gateways that registered while `welcomes` was off and wait for `welcome`."""
         self._number = 1
         self.reached: list[Position] = []
         self.ca.issue(
@@ -168,7 +171,10 @@ class FakeControlPlane:
         match message:
             case GatewayMessage(register=GatewayRegister() as register):
                 self.registers.append(register)
-                stream.send(GatewayControl(welcome=self._welcome()))
+                if self.welcomes:
+                    self.welcome(stream)
+                else:
+                    self.unwelcome.append(stream)
             case GatewayMessage(usage=UsageReport() as usage):
                 self._take_usage(stream, usage)
             case GatewayMessage(traffic=TrafficReport() as traffic):
@@ -207,6 +213,10 @@ class FakeControlPlane:
             gateway=usage.gateway, boot=usage.boot, worker=usage.worker, sequence=usage.sequence
         )
         stream.send(GatewayControl(usage_taken=taken))
+
+    def welcome(self, stream: GatewayStream) -> None:
+        """Answer a gateway's first message."""
+        stream.send(GatewayControl(welcome=self._welcome()))
 
     def _welcome(self) -> Welcome:
         return Welcome(

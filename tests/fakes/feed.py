@@ -16,7 +16,12 @@ from llmgw.client.interface import (
     LogBatch,
     WatchBatch,
 )
+from llmgw.model.history import HOUR, NodeHistory
+from llmgw.model.node import Sample
+from tests.fakes.conditions import past
 from tests.fakes.fleets import NOW, RecordedFleet
+
+ONLY_AN_HOUR = "only the last hour is kept; for more, set prometheus.url"
 
 
 class FakeFeed:
@@ -29,6 +34,10 @@ class FakeFeed:
         self.open_logs = 0
         self.closed = False
         self.gets: list[str] = []
+        self.histories: list[tuple[str, int]] = []
+        self.refuse_history: LlmgwError | None = None
+        self.answer_histories = asyncio.Event()
+        self.answer_histories.set()
         self.logs: dict[tuple[str, str | None], list[str]] = {}
         self.refuse_logs: LlmgwError | None = None
         self._refuse = refuse
@@ -76,6 +85,17 @@ class FakeFeed:
         self.gets.append(path)
         node = path.split("/")[2]
         return {"lines": [], "sources": [s for n, s in self.logs if n == node and s is not None]}
+
+    async def history(
+        self, node: str, series: Sequence[str] = (), minutes: int = 60
+    ) -> NodeHistory:
+        self.histories.append((node, minutes))
+        await self.answer_histories.wait()
+        if self.refuse_history is not None:
+            raise self.refuse_history
+        sample = self.fleet.topics.get("samples", {}).get(node)
+        told = past(sample if isinstance(sample, Sample) else None, minutes, NOW)
+        return msgspec.structs.replace(told, problem=ONLY_AN_HOUR if minutes > HOUR else None)
 
     async def put(self, path: str, body: object, *, version: int | None = None) -> Decoded:
         raise AssertionError(f"the console changes nothing yet: PUT {path}")

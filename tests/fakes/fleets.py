@@ -7,6 +7,7 @@ eight GPUs), `mixed` (forty nodes with faults).
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from llmgw.model.catalog import CatalogEntry, HubSource, Model, PackageRef, PackageSource, Profile
 from llmgw.model.device import Device, DeviceSample, ForeignProcess
@@ -25,6 +26,7 @@ from llmgw.model.node import (
 )
 from llmgw.model.replica import Replica, ReplicaShard
 from llmgw.model.shard import ComputeDevice, ComputeReport, Progress, ShardUse
+from tests.fakes import conditions
 
 NOW = 1_800_000_000.0
 GB = 10**9
@@ -171,10 +173,17 @@ def gpu8() -> RecordedFleet:
         fleet, name, cpus=192, memory=2164, used=0.19, cpu=14.0, load=22.4, shards=uses,
         devices=readings,
     )  # fmt: skip
+    _change(fleet, "nodes", name, lambda node: conditions.worn(node, NOW))
+    _change(fleet, "samples", name, lambda sample: conditions.measured(sample, NOW))
     _event(fleet, 3600, "info", "node", name, "registered from 10.0.4.11")
     _event(fleet, 610, "problem", "node", name, "gpu5 fell off the bus (XID 79)")
     _event(fleet, 600, "warning", "placement", "qwen3-32b", "1 device free on gpu-01, needs 2")
     return fleet
+
+
+def _change(fleet: RecordedFleet, topic: str, id_: str, change: Callable[[Any], object]) -> None:
+    """Replace one record by what is made of it."""
+    fleet.add(topic, id_, change(fleet.topics[topic][id_]))
 
 
 def mixed() -> RecordedFleet:
@@ -186,6 +195,12 @@ def mixed() -> RecordedFleet:
     for number in range(1, 9):
         _gpu_node(fleet, f"a100-{number:02d}", cards=4, kind="a100-80g", memory=1031)
         _gpu_sample(fleet, rng, f"a100-{number:02d}", 4, memory=1031)
+    node, sample = fleet.topics["nodes"]["a100-01"], fleet.topics["samples"]["a100-01"]
+    assert isinstance(node, Node)
+    assert isinstance(sample, Sample)
+    node, sample = conditions.cut(node, sample)
+    fleet.add("nodes", node.id, node)
+    fleet.add("samples", node.id, sample)
     for number in range(1, 17):
         _mixed_cpu(fleet, rng, number)
     _mixed_models(fleet)

@@ -1,13 +1,16 @@
 """A store in memory, with a store's errors and audit, for tests of what stands on one."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from llmgw.base.errors import Conflict, NotFound, Refused
 from llmgw.model.catalog import CatalogEntry, Model
 from llmgw.model.events import AuditEntry, Event
+from llmgw.model.hardware import HardwareChange
 from llmgw.model.keys import JoinToken, Key, Token, UsageReport, UsageRow
 from llmgw.model.settings import Settings, SettingsChange
-from llmgw.store.interface import StoredCertificate, StoredNode, StoredSettings
+from llmgw.store.interface import StoredCertificate, StoredNode, StoredSettings, StoredTraffic
 
 
 class MemoryStore:
@@ -26,7 +29,9 @@ class MemoryStore:
         self.certificates: dict[str, StoredCertificate] = {}
         self.secrets: dict[str, bytes] = {}
         self.usage_rows: list[UsageRow] = []
+        self.traffic_rows: dict[str, StoredTraffic] = {}
         self.event_rows: list[Event] = []
+        self.hardware_rows: dict[str, HardwareChange] = {}
         self.audited: list[AuditEntry] = []
 
     async def open(self, holder: str) -> int:
@@ -153,6 +158,8 @@ class MemoryStore:
         mine = [one for one in self.certificates.values() if one.subject == node]
         if self.node_rows.pop(node, None) is None and not mine:
             raise NotFound(f"no node {node!r}")
+        rows = self.hardware_rows.items()
+        self.hardware_rows = {key: one for key, one in rows if one.node != node}
         for one in mine:
             self.certificates[one.serial] = msgspec.structs.replace(one, denied=at)
         self._audit(at, actor, "node.remove", node)
@@ -179,11 +186,32 @@ class MemoryStore:
             row for row in self.usage_rows if since <= row.hour + 3600 and row.hour < until
         )
 
+    async def traffic(self) -> tuple[StoredTraffic, ...]:
+        return tuple(one for _, one in sorted(self.traffic_rows.items()))
+
+    async def put_traffic(self, counted: Sequence[StoredTraffic]) -> None:
+        self.traffic_rows |= {one.gateway: one for one in counted}
+
     async def add_event(self, event: Event) -> None:
         self.event_rows.append(event)
 
     async def events(self, *, since: float, limit: int = 1000) -> tuple[Event, ...]:
         return tuple(event for event in self.event_rows if event.at >= since)[:limit]
+
+    async def put_hardware(self, changes: Sequence[HardwareChange], *, before: float) -> None:
+        self.hardware_rows |= {one.id: one for one in changes}
+        last = {one.id for one in await self.hardware_last()}
+        for one in list(self.hardware_rows.values()):
+            if one.until < before and one.id not in last:
+                del self.hardware_rows[one.id]
+
+    async def hardware(self, *, since: float, node: str | None) -> tuple[HardwareChange, ...]:
+        rows = (one for _, one in sorted(self.hardware_rows.items()))
+        return tuple(one for one in rows if one.until >= since and node in {None, one.node})
+
+    async def hardware_last(self) -> tuple[HardwareChange, ...]:
+        rows = (one for _, one in sorted(self.hardware_rows.items()))
+        return tuple({(one.node, one.kind, one.subject): one for one in rows}.values())
 
     async def audit(self, limit: int = 100) -> tuple[AuditEntry, ...]:
         return tuple(reversed(self.audited))[:limit]

@@ -18,8 +18,11 @@ from llmgw.control.events import Events
 from llmgw.control.feed import Feed
 from llmgw.control.fleet import Fleet
 from llmgw.control.gateways import Gateways
+from llmgw.control.hardware import Hardware
+from llmgw.control.history import History
 from llmgw.control.keys import Keys
 from llmgw.control.plane import Plane
+from llmgw.control.prometheus import Prometheus
 from llmgw.control.settings import LiveSettings
 from llmgw.control.tokens import Tokens
 from llmgw.model.catalog import CatalogEntry
@@ -27,6 +30,7 @@ from llmgw.model.commands import LogLines, LogsRead, ReadLogs, Request
 from llmgw.model.events import Event
 from llmgw.model.feed import NODES, REPLICAS, ROUTES, SAMPLES
 from llmgw.model.gateway import Endpoint, Gateway, ModelTraffic, Route
+from llmgw.model.hardware import HardwareChange
 from llmgw.model.keys import ROLES, JoinToken, UsageRow
 from llmgw.model.node import WISHES, Node, Sample
 from llmgw.model.record import Record
@@ -201,6 +205,8 @@ class FakePlane(Plane):
         self.keys = Keys(self.memory, self.clock, self.rng, secret.randbytes, self.feed)
         self.tokens = Tokens(self.memory, self.clock, self.rng, secret.randbytes)
         self.events = Events(self.memory, self.clock, self.feed)
+        self.hardware = Hardware(self.memory, self.clock, self.events)
+        self.history, self.prometheus = History(length=12), Prometheus()
         self.passes = {"liveness": Periodic("liveness", lambda: 1.0, self._pass, self.clock)}
         self.last_plan = a_plan()
         self.leading = True
@@ -223,7 +229,18 @@ class FakePlane(Plane):
             self.tokens_by_role[role] = text
         _, self.key_text = await self.keys.make("batch jobs", actor="anna", models=("gemma3-270m",))
         await self.passes["liveness"].run_once()
+        self._remember()
+        await self.memory.put_hardware((a_hardware_change(),), before=0.0)
         return self
+
+    def _remember(self) -> None:
+        """Keep one step of history, the one before being a gap."""
+        self.history.begin(1, NOW)
+        for node in self.fake_fleet.nodes():
+            sample = self.fake_fleet.sample(node.id)
+            if sample is not None:
+                self.history.keep(sample)
+        self.history.end()
 
     async def _pass(self) -> str:
         return "nothing to do: every node is ready"
@@ -264,6 +281,21 @@ class FakePlane(Plane):
         )
         await self.memory.put_join_token(token, actor=actor, at=self.clock.now())
         return token, f"llmgw1.{'cd' * 32}.j1.{'e' * 43}"
+
+
+def a_hardware_change() -> HardwareChange:
+    return HardwareChange(
+        id=f"{int(NOW * 1e6) - 1:017d}",
+        at=NOW - 120,
+        until=NOW - 90,
+        node="atlas",
+        kind="xid",
+        subject="GPU-3/79",
+        times=2,
+        total=2,
+        reading=2,
+        words="gpu3: XID 79 (fell off the bus) 2 times: reboot the machine",
+    )
 
 
 def a_candidate(node: str) -> Candidate:

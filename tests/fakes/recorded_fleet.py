@@ -1,18 +1,18 @@
 """A mixed fleet of any size: what each machine has and what it reads, the same at each call.
 
-The TITAN X, P100 and GB10 cards are read from recorded output of `nvidia-smi` by the agent's own
-parsers. There is no recording of an H100 or of MIG instances here yet: those records are written as
-the agent would make them.
+The cards are read from recorded output of `nvidia-smi` by the agent's own parsers. What their
+heartbeats measure is made up where there has to be more than one of them.
 """
 
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 import msgspec
 
-from llmgw.model.device import GPU, MIG, Device, DeviceSample, ForeignProcess
+from llmgw.model.device import GPU, Device, DeviceSample, ForeignProcess
 from llmgw.model.node import (
     FAILED,
     INSTALLED,
@@ -28,20 +28,23 @@ from llmgw.model.node import (
     WeightsHeld,
 )
 from llmgw_agent.parse import nvidia_smi
-from llmgw_agent.parse.cards import devices, samples
+from llmgw_agent.parse.card_devices import devices, samples
+from llmgw_agent.parse.cards import Card
+from llmgw_agent.parse.nvidia_smi_table import read_table
+from llmgw_agent.parse.nvidia_smi_xml import read_report
 
 GB = 10**9
 BEATS = 4
 """Different heartbeats of one machine before the first is read again."""
 
-_FIXTURES = Path(__file__).parents[1] / "fixtures" / "nvidia-smi-csv"
+_FIXTURES = Path(__file__).parents[1] / "fixtures"
 _GPU_PROBES = ("host", "memory", "cpu", "disks", "gpus", "shards")
 _TITAN_FIELDS = (
     *("index", "uuid", "name", "temperature.gpu", "utilization.gpu"),
     *("memory.used", "memory.total"),
 )
-_INSTANCES = (("3g.40gb", 42), ("2g.20gb", 21), ("1g.10gb", 10), ("1g.10gb", 10))
-"""Profile and gigabytes of each MIG instance of a card."""
+_MIG_PROFILE = "1g.20gb"
+"""Of the instances of the recorded card, whose report does not name it."""
 
 
 @dataclass(frozen=True)
@@ -76,14 +79,15 @@ def _cpu(number: int) -> Recording:
 
 def _h100(number: int) -> Recording:
     name = f"h100-{number:04d}"
-    cards = tuple(_card(name, card) for card in range(8))
-    return _machine(name, number, cpus=192, memory=2164, devices=cards, engines=_vllm(INSTALLED))
+    return _machine(
+        name, number, cpus=192, memory=2164, devices=_h100s(name), engines=_vllm(INSTALLED)
+    )
 
 
 def _sick(number: int) -> Recording:
     """One card is off the bus, one belongs to somebody else, one engine could not be installed."""
     name = f"h100-{number:04d}"
-    cards = tuple(_card(name, card) for card in range(8))
+    cards = _h100s(name)
     lost = msgspec.structs.replace(cards[5], unhealthy=("fell off the bus (XID 79)",))
     made = _machine(
         name,
@@ -100,24 +104,43 @@ def _sick(number: int) -> Recording:
 def _mig(number: int) -> Recording:
     """Four A100 with MIG on: the cards can't be given out, their instances can."""
     name = f"mig-{number:04d}"
-    found = [device for card in range(4) for device in _instances(name, card)]
+    (card,) = read_report(_text("nvidia-smi-q-x/a100-80g-mig-4x1g20gb.xml")).cards
+    found = devices(tuple(_cut(card, name, place) for place in range(4)))
     engine = InstalledEngine(
         engine="vllm", version="0.11.0", state=INSTALLING, words="installing: 412 of 980 MB"
     )
-    return _machine(name, number, cpus=128, memory=1031, devices=tuple(found), engines=(engine,))
+    return _machine(name, number, cpus=128, memory=1031, devices=found, engines=(engine,))
+
+
+def _cut(card: Card, name: str, place: int) -> Card:
+    """Return the recorded card as one of several; UUIDs and profiles are not in its report."""
+    return msgspec.structs.replace(
+        card,
+        index=place,
+        uuid=f"GPU-{name}-{place}",
+        pci_address=f"00000000:{place + 1:02X}:00.0",
+        instances=tuple(
+            msgspec.structs.replace(
+                one, uuid=f"MIG-{name}-{place}-{one.index}", profile=_MIG_PROFILE
+            )
+            for one in card.instances or ()
+        ),
+    )
 
 
 def _titan(number: int) -> Recording:
-    return _recorded("titan", "titanx-8-nounits.csv", _TITAN_FIELDS, number, cpus=32, memory=128)
+    return _recorded(
+        "titan", "nvidia-smi-csv/titanx-8-nounits.csv", _TITAN_FIELDS, number, cpus=32, memory=128
+    )
 
 
 def _pascal(number: int) -> Recording:
-    return _recorded("p100", "p100-query.csv", (), number, cpus=20, memory=96)
+    return _recorded("p100", "nvidia-smi-csv/p100-query.csv", (), number, cpus=20, memory=96)
 
 
 def _spark(number: int) -> Recording:
     """Unified memory: the card has none of its own."""
-    return _recorded("spark", "gb10-memory-na.csv", (), number, cpus=20, memory=128)
+    return _recorded("spark", "nvidia-smi-csv/gb10-memory-na.csv", (), number, cpus=20, memory=128)
 
 
 _KINDS: tuple[Callable[[int], Recording], ...] = (
@@ -130,7 +153,7 @@ def _recorded(
     kind: str, fixture: str, fields: tuple[str, ...], number: int, *, cpus: int, memory: int
 ) -> Recording:
     name = f"{kind}-{number:04d}"
-    text = (_FIXTURES / fixture).read_text()
+    text = _text(fixture)
     seen = nvidia_smi.read_cards(text, fields) if fields else nvidia_smi.read_cards(text)
     # The tests' fleet has many of the one machine that was recorded.
     cards = tuple(
@@ -153,40 +176,27 @@ def _vllm(state: str) -> tuple[InstalledEngine, ...]:
     )
 
 
-def _card(name: str, number: int) -> Device:
-    return Device(
-        uuid=f"GPU-{name}-{number}",
-        kind=GPU,
-        number=number,
-        name="NVIDIA H100 80GB HBM3",
-        vendor="nvidia",
-        device_class="h100-80g",
-        memory_bytes=85_520 * 10**6,
-        pci_address=f"00000000:{number + 24:02X}:00.0",
-        numa_node=number // 4,
-        compute_capability="9.0",
-        nvlink_peers=tuple(f"GPU-{name}-{peer}" for peer in range(8) if peer != number),
-        unhealthy=(),
-    )
-
-
-def _instances(name: str, card: int) -> Iterator[Device]:
-    card_uuid = f"GPU-{name}-{card}"
-    for number, (profile, gigabytes) in enumerate(_INSTANCES):
-        yield Device(
-            uuid=f"MIG-{name}-{card}-{number}",
-            kind=MIG,
-            number=1000 + 100 * card + number,
-            name="NVIDIA A100-SXM4-80GB",
-            vendor="nvidia",
-            device_class=f"a100-80g-mig-{profile}",
-            card_uuid=card_uuid,
-            memory_bytes=gigabytes * GB,
-            mig_profile=profile,
-            gpu_instance=number + 1,
-            compute_instance=0,
-            unhealthy=(),
+def _h100s(name: str) -> tuple[Device, ...]:
+    """Return the eight recorded H100; what no table tells is as on an HGX board."""
+    uuids = tuple(f"GPU-{name}-{place}" for place in range(8))
+    cards = tuple(
+        msgspec.structs.replace(
+            card,
+            uuid=uuid,
+            compute_capability="9.0",
+            numa_node=place // 4,
+            nvlink_peers=tuple(peer for peer in uuids if peer != uuid),
         )
+        for place, (card, uuid) in enumerate(
+            zip(read_table(_text("nvidia-smi-table/8x-550.txt")).cards, uuids, strict=True)
+        )
+    )
+    return devices(cards)
+
+
+@cache
+def _text(fixture: str) -> str:
+    return (_FIXTURES / fixture).read_text()
 
 
 def _machine(
@@ -266,21 +276,24 @@ def _filesystems(rng: random.Random) -> tuple[Filesystem, ...]:
 
 def _reading(rng: random.Random, device: Device) -> DeviceSample:
     total = device.memory_bytes or 0
-    measured = device.kind == GPU
-    return DeviceSample(
+    memory = DeviceSample(
         uuid=device.uuid,
-        # The driver measures neither for an instance.
-        busy_percent=round(rng.uniform(0, 100), 1) if measured else None,
-        power_watts=round(rng.uniform(70, 690), 1) if measured else None,
         memory_used_bytes=int(total * rng.uniform(0.02, 0.95)),
         memory_total_bytes=total,
-        temperature_celsius=round(rng.uniform(28, 80)),
-        sm_clock_mhz=1980.0 if measured else None,
-        power_limit_watts=700.0 if measured else None,
-        throttle_reasons=(),
-        ecc_uncorrected=0,
         foreign=(),
         age=1.5,
+    )
+    if device.kind != GPU:
+        return memory  # nothing else is measured of an instance
+    return msgspec.structs.replace(
+        memory,
+        busy_percent=None if device.mig_enabled else round(rng.uniform(0, 100), 1),
+        power_watts=round(rng.uniform(70, 690), 1),
+        temperature_celsius=round(rng.uniform(28, 80)),
+        sm_clock_mhz=1980.0,
+        power_limit_watts=700.0,
+        throttle_reasons=(),
+        ecc_uncorrected=0,
     )
 
 

@@ -27,7 +27,7 @@ from llmgw_agent.engines.proof import (
     first_line,
     runnable_of,
 )
-from llmgw_agent.host.lock import waited_for
+from llmgw_agent.host.lock_wait import waited_for
 from llmgw_agent.host.machine import Machine
 from llmgw_agent.host.package_index import PackageIndex, Tell
 

@@ -21,7 +21,7 @@ from llmgw_agent.engines.install import (
     read_marker,
 )
 from llmgw_agent.engines.proof import DoesNotRun, Unfit
-from llmgw_agent.host.helper_side import Say, serve_one
+from llmgw_agent.host.helper_once import Say, serve_one
 from llmgw_agent.host.machine import Machine
 from llmgw_agent.host.package_index import PackageIndex, Tell
 

@@ -70,7 +70,7 @@ class LlamaCpp:
         argv += ["--host", launch.host, "--port", str(launch.port), "--alias", spec.model]
         argv += ["-lv", "4", "--metrics", *_http_threads(launch, parallel), *_offload(launch)]
         argv += spec.arguments
-        env = {"GGML_VK_VISIBLE_DEVICES": _vulkan_devices(launch)}
+        env = {} if _on_instance(launch) else {"GGML_VK_VISIBLE_DEVICES": _vulkan_devices(launch)}
         if launch.key is not None:
             env["LLAMA_API_KEY"] = launch.key.reveal()
         return CommandLine(argv=tuple(argv), env=env)
@@ -108,23 +108,32 @@ def _http_threads(launch: Launch, parallel: int) -> list[str]:
 def _offload(launch: Launch) -> list[str]:
     if launch.spec.devices:
         # A number that no model reaches: `all` is not known to builds of 2025 and before.
-        return ["-ngl", "999"]
+        return ["-ngl", "999", *_device_of_instance(launch)]
     if launch.options is not None and "--device" not in launch.options:
         return ["-ngl", "0"]
     return ["-ngl", "0", "--device", "none"]
 
 
+def _on_instance(launch: Launch) -> bool:
+    return any(device.kind == MIG for device in launch.devices)
+
+
+def _device_of_instance(launch: Launch) -> list[str]:
+    """Return the one device of a replica on a MIG instance, which CUDA alone can see.
+
+    A build without CUDA ends with that as its reason; unnamed, it would take another card.
+    """
+    known = launch.options is None or "--device" in launch.options
+    return ["--device", "CUDA0"] if known and _on_instance(launch) else []
+
+
 def _vulkan_devices(launch: Launch) -> str:
     """Return the cards as Vulkan counts them; empty hides all of them.
 
-    Vulkan knows no UUIDs here and no MIG instances: the card's number is the nearest there is, and
-    the compute report tells when it was not the one.
+    Vulkan knows no UUIDs here: the card's number is the nearest there is, and the compute report
+    tells when it was not the one.
     """
-    return ",".join(
-        str(device.number)
-        for device in launch.devices
-        if device.kind != MIG and device.number is not None
-    )
+    return ",".join(str(device.number) for device in launch.devices if device.number is not None)
 
 
 def _problems(spec: ShardSpec, options: frozenset[str] | None) -> Iterator[Problem]:

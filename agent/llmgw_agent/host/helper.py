@@ -27,6 +27,7 @@ from llmgw.base.errors import (
 from llmgw.base.log import get
 from llmgw.model.record import Record
 from llmgw.model.shard import Progress
+from llmgw_agent.host.helper_lines import Failed, Said
 
 log = get(__name__)
 
@@ -36,22 +37,6 @@ _LINE_LIMIT = 16 << 20
 _ERRORS = (Conflict, NotFound, Refused, TimedOut, Unreachable, Unreadable, Usage, LlmgwError)
 _ABANDONED_AT_MOST = 4
 """Processes that hang in the kernel and can't be killed, before no more are started."""
-
-
-class Failed(Record, frozen=True, kw_only=True):
-    """An error of a helper, as it travels."""
-
-    error: str
-    message: str
-    hint: str | None = None
-
-
-class Said(Record, frozen=True, kw_only=True, omit_defaults=True):
-    """One line of a helper: exactly one is set. `done` is the answer's own JSON."""
-
-    progress: Progress | None = None
-    done: msgspec.Raw = msgspec.Raw()
-    failed: Failed | None = None
 
 
 class Helper(Protocol):

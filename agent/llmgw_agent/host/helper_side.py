@@ -1,70 +1,30 @@
-"""The other end of `llmgw_agent.host.helper`: what runs in a helper process."""
+"""The other end of `llmgw_agent.host.helper`: what runs in a helper process.
 
-import asyncio
+It imports little, no event loop above all: see `llmgw_agent.host.helper_lines`.
+"""
+
 import os
-import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import msgspec
 
 from llmgw.base.errors import LlmgwError
 from llmgw.model.record import Record
-from llmgw.model.shard import Progress
-from llmgw_agent.host.helper import Failed, Said
-
-Say = Callable[[Progress], None]
+from llmgw_agent.host.helper_lines import Failed, Said
 
 
 def serve(answer: Callable[[bytes], Record]) -> None:
     """Answer every line of standard input; return at its end."""
     for line in sys.stdin.buffer:
         try:
-            _say(Said(done=msgspec.Raw(msgspec.json.encode(answer(line)))))
+            say(Said(done=msgspec.Raw(msgspec.json.encode(answer(line)))))
         except Exception as error:  # noqa: BLE001 (a process's top: the asker is told)
-            _say(Said(failed=_failed(error)))
+            say(Said(failed=failed(error)))
 
 
-def serve_one(answer: Callable[[bytes, Say], Awaitable[Record]]) -> None:
-    """Answer the first line of standard input, and end.
-
-    The work is cancelled when standard input ends (the asker died) or SIGTERM comes, so that it can
-    kill what it started.
-    """
-    asyncio.run(_serve_one(answer))
-
-
-async def _serve_one(answer: Callable[[bytes, Say], Awaitable[Record]]) -> None:
-    loop = asyncio.get_running_loop()
-    line = await loop.run_in_executor(None, sys.stdin.buffer.readline)
-    if not line:
-        return
-    work = asyncio.ensure_future(answer(line, _say_progress))
-    stdin = sys.stdin.fileno()
-
-    def stop() -> None:
-        # Once: a second cancel would interrupt the first one's cleaning up.
-        if loop.remove_reader(stdin):
-            work.cancel()
-
-    loop.add_signal_handler(signal.SIGTERM, stop)
-    # Nothing is sent after the request: that standard input can be read means that it ended.
-    loop.add_reader(stdin, stop)
-    try:
-        _say(Said(done=msgspec.Raw(msgspec.json.encode(await work))))
-    except asyncio.CancelledError:
-        return
-    except Exception as error:  # noqa: BLE001 (a process's top: the asker is told)
-        _say(Said(failed=_failed(error)))
-    finally:
-        loop.remove_reader(stdin)
-
-
-def _say_progress(progress: Progress) -> None:
-    _say(Said(progress=progress))
-
-
-def _say(said: Said) -> None:
+def say(said: Said) -> None:
+    """Write one line; end when nobody is left to read it."""
     try:
         sys.stdout.buffer.write(msgspec.json.encode(said) + b"\n")
         sys.stdout.buffer.flush()
@@ -73,7 +33,11 @@ def _say(said: Said) -> None:
         os._exit(0)
 
 
-def _failed(error: Exception) -> Failed:
+def failed(error: Exception) -> Failed:
+    """Return an error as it travels."""
     if isinstance(error, LlmgwError):
         return Failed(error=type(error).__name__, message=error.message, hint=error.hint)
-    return Failed(error="LlmgwError", message=f"{type(error).__name__}: {error}")
+    words = f"{type(error).__name__}: {error}"
+    if isinstance(error, OSError) and error.filename is not None and error.strerror is not None:
+        words = f"{error.filename}: {error.strerror}"
+    return Failed(error="LlmgwError", message=words)

@@ -46,7 +46,9 @@ class HttpxHttp:
     """
 
     def __init__(self, *, proxies: bool) -> None:
-        self._client = httpx.AsyncClient(trust_env=proxies, follow_redirects=False)
+        self._proxies = proxies
+        self._plain: httpx.AsyncClient | None = None
+        self._any: httpx.AsyncClient | None = None
 
     async def request(
         self,
@@ -61,7 +63,7 @@ class HttpxHttp:
         with _translated(url):
             # httpx's own timeout holds for each wait; here it is the whole answer's.
             async with asyncio.timeout(timeout):
-                answer = await self._client.request(
+                answer = await self._client(url).request(
                     method, url, headers=headers, content=body, timeout=timeout
                 )
         return HttpAnswer(
@@ -79,8 +81,9 @@ class HttpxHttp:
     ) -> AsyncIterator[HttpxStream]:
         """Open a request whose body is read in pieces."""
         with _translated(url):
-            request = self._client.build_request(method, url, headers=headers, timeout=timeout)
-            response = await self._client.send(request, stream=True)
+            client = self._client(url)
+            request = client.build_request(method, url, headers=headers, timeout=timeout)
+            response = await client.send(request, stream=True)
         try:
             yield HttpxStream(response)
         finally:
@@ -88,7 +91,27 @@ class HttpxHttp:
 
     async def close(self) -> None:
         """Close every connection that is kept."""
-        await self._client.aclose()
+        for client in (self._plain, self._any):
+            if client is not None:
+                await client.aclose()
+
+    def _client(self, url: str) -> httpx.AsyncClient:
+        """Return the client for an address; those of plain HTTP know no authorities at all.
+
+        Reading the authorities costs 4 MB and 50 ms, and an agent talks to its engines in plain
+        HTTP, directly: what goes through a proxy may need them.
+        """
+        if self._proxies or not url.lower().startswith("http://"):
+            if self._any is None:
+                self._any = httpx.AsyncClient(trust_env=self._proxies, follow_redirects=False)
+            return self._any
+        if self._plain is None:
+            self._plain = httpx.AsyncClient(
+                trust_env=False,
+                follow_redirects=False,
+                verify=False,  # noqa: S501 (it is asked for http:// alone)
+            )
+        return self._plain
 
 
 @contextmanager

@@ -2,14 +2,9 @@
 
 import fcntl
 import os
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 
-from llmgw.base.clock import Clock
 from llmgw.base.errors import Refused
-
-_LOOK_EVERY = 0.5
 
 
 class HeldLock:
@@ -59,17 +54,3 @@ def only_one(path: Path, what: str) -> HeldLock:
         f"another {what} runs on {path.parent}" + (f" (pid {pid})" if pid.isdigit() else ""),
         hint="end it first, or give this one a state directory of its own",
     )
-
-
-@asynccontextmanager
-async def waited_for(path: Path, clock: Clock, wait: Callable[[], None]) -> AsyncIterator[None]:
-    """Hold the lock within the block; `wait` is called whenever it is found held."""
-    held = try_lock(path)
-    while held is None:
-        wait()
-        await clock.sleep(_LOOK_EVERY)
-        held = try_lock(path)
-    try:
-        yield
-    finally:
-        held.release()

@@ -1,27 +1,10 @@
-"""NVIDIA cards as either reader sees them, and the records that are made of them.
+"""NVIDIA cards as either reader sees them.
 
 NVML and nvidia-smi fill the same `Card`, so that both paths give the same records.
 """
 
-import math
-import re
-
-import msgspec
-
-from llmgw.model.device import GPU, Device, DeviceSample, ForeignProcess
+from llmgw.model.device import DeviceHealth, NvlinkFabric, PciLink
 from llmgw.model.record import Record
-
-_SIZES = (
-    *(1, 2, 3, 4, 6, 8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 64),
-    *(80, 94, 96, 128, 141, 144, 180, 186, 192, 256, 288, 384),
-)
-"""GB as makers print them; a card shows up to a sixteenth less (ECC, reserved)."""
-
-_MAKER_WORDS = frozenset({"nvidia", "tesla", "geforce", "quadro", "graphics", "device"})
-_FORM_WORDS = frozenset(
-    {"pcie", "sxm", "sxm2", "sxm3", "sxm4", "sxm5", "hbm2", "hbm2e", "hbm3", "hbm3e"}
-)
-_PRINTED_SIZE = re.compile(r"^(\d+)gb$")
 
 THROTTLE_REASONS = (
     (0x1, "idle"),
@@ -36,6 +19,9 @@ THROTTLE_REASONS = (
 )
 """Bits of NVML's clock event reasons, in words."""
 
+LOST = "the card is lost: it fell off the bus, reboot the machine"
+RESET_REQUIRED = "the card has to be reset before it can be used"
+
 
 class CardProcess(Record, frozen=True, kw_only=True):
     """A process on a card. Bytes."""
@@ -43,6 +29,25 @@ class CardProcess(Record, frozen=True, kw_only=True):
     pid: int
     name: str | None = None
     memory_bytes: int | None = None
+    kind: str | None = None
+    """As nvidia-smi writes it: `C` computes, `G` draws, `C+G`, `M+C` computes through MPS."""
+
+
+class Instance(Record, frozen=True, kw_only=True):
+    """One MIG instance of a card. Bytes."""
+
+    index: int | None = None
+    """Its place on the card, from 0; not the GPU instance's id."""
+    uuid: str | None = None
+    profile: str | None = None
+    """`3g.20gb`."""
+    gpu_instance: int | None = None
+    compute_instance: int | None = None
+    multiprocessors: int | None = None
+    memory_total: int | None = None
+    memory_used: int | None = None
+    processes: tuple[CardProcess, ...] | None = None
+    """None: it could not be asked."""
 
 
 class Card(Record, frozen=True, kw_only=True):
@@ -62,19 +67,33 @@ class Card(Record, frozen=True, kw_only=True):
     busy: float | None = None
     bandwidth: float | None = None
     temperature: float | None = None
+    memory_temperature: float | None = None
     power: float | None = None
     power_limit: float | None = None
     sm_clock: float | None = None
     fan: float | None = None
     mig: bool | None = None
+    instances: tuple[Instance, ...] | None = None
+    """Of a card in MIG mode; empty: nothing is carved, None: they could not be read."""
     compute_capability: str | None = None
     throttle_bits: int | None = None
     ecc_corrected: int | None = None
     ecc_uncorrected: int | None = None
     pcie_replays: int | None = None
     numa_node: int | None = None
+    pci: PciLink | None = None
+    slot_generation: int | None = None
+    """The fastest PCIe generation of the slot alone, where the driver tells it."""
+    nvlink_peers: tuple[str, ...] | None = None
+    """UUIDs of this machine's cards that it reaches over NVLink; None: it has none, or unknown."""
+    fabric: NvlinkFabric | None = None
+    health: DeviceHealth | None = None
+    sm_active: float | None = None
+    sm_occupancy: float | None = None
+    tensor_active: float | None = None
+    dram_active: float | None = None
     processes: tuple[CardProcess, ...] | None = None
-    """None: it could not be asked."""
+    """Those of no instance; None: it could not be asked."""
     trouble: str | None = None
 
 
@@ -86,155 +105,18 @@ class CardsSeen(Record, frozen=True, kw_only=True):
     cuda: str | None = None
     warning: str | None = None
     """Something about the driver that a person should know."""
+    cut: bool = False
+    """The answer ends in the middle: that a card is not among them says nothing."""
 
 
-def device_class(name: str | None, memory_bytes: int | None) -> str | None:
-    """Return the class that placement counts: `h100-80g`; None for a card without a name."""
-    if not name:
-        return None
-    words = [w for w in re.split(r"[\s-]+", name.lower()) if w and w not in _MAKER_WORDS]
-    printed = next((m[1] for w in words if (m := _PRINTED_SIZE.match(w))), None)
-    model = [w for w in words if w not in _FORM_WORDS and not _PRINTED_SIZE.match(w)]
-    # What the driver measures goes before what is printed: a GH200 prints its processor's memory.
-    size = _size_gb(memory_bytes) or (int(printed) if printed else None)
-    slug = "-".join(re.sub(r"[^a-z0-9.]", "", w) for w in model) or "gpu"
-    return slug if size is None else f"{slug}-{size}g"
+def measured_heat(celsius: float | None) -> float | None:
+    """Return a chip's temperature; None for what no running chip has.
 
-
-def _size_gb(memory_bytes: int | None) -> int | None:
-    if not memory_bytes:
-        return None
-    gib = memory_bytes / (1 << 30)
-    return next((size for size in _SIZES if size >= gib), math.ceil(gib))
-
-
-def since(before: tuple[Card, ...], seen: CardsSeen) -> CardsSeen:
-    """Return a reading in which no card of the last one is silently missing.
-
-    A card that the driver does not answer for keeps the name it had; one that is gone from the
-    driver's list stays, with that as its trouble.
+    The guest of a virtual GPU reads 0 degrees, which nobody measured.
     """
-    known = {_address(card): card for card in before if card.uuid is not None}
-    by_index = {card.index: card for card in before if card.uuid is not None}
-    named: list[Card] = []
-    for card in seen.cards:
-        same = known.get(_address(card)) if card.pci_address else by_index.get(card.index)
-        named.append(card if card.uuid is not None or same is None else _still(same, card.trouble))
-    there = {card.uuid for card in named}
-    gone = [card for card in known.values() if card.uuid not in there]
-    why = seen.warning or "the driver no longer lists the card"
-    return msgspec.structs.replace(seen, cards=(*named, *(_still(card, why) for card in gone)))
+    return celsius if celsius is not None and celsius > 0 else None
 
 
-def _address(card: Card) -> str | None:
-    """Return a PCI address in one form: tools print the domain with four digits or eight."""
-    if card.pci_address is None:
-        return None
-    domain, _, rest = card.pci_address.lower().rjust(12, "0").partition(":")
-    return f"{domain.lstrip('0')}:{rest}"
-
-
-def _still(card: Card, trouble: str | None) -> Card:
-    """Return a card of which nothing is measured any more."""
-    return Card(
-        index=card.index,
-        uuid=card.uuid,
-        name=card.name,
-        pci_address=card.pci_address,
-        memory_total=card.memory_total,
-        memory_of_its_own=card.memory_of_its_own,
-        mig=card.mig,
-        compute_capability=card.compute_capability,
-        numa_node=card.numa_node,
-        trouble=trouble or "the driver does not answer for the card",
-    )
-
-
-def devices(cards: tuple[Card, ...]) -> tuple[Device, ...]:
-    """Return what placement is told of the cards."""
-    return tuple(_device(card) for card in cards)
-
-
-def _device(card: Card) -> Device:
-    return Device(
-        uuid=name_of(card),
-        kind=GPU,
-        number=card.index,
-        name=card.name,
-        vendor="nvidia",
-        device_class=device_class(card.name, card.memory_total),
-        memory_bytes=card.memory_total,
-        unified=None if card.memory_of_its_own is None else not card.memory_of_its_own,
-        pci_address=card.pci_address,
-        numa_node=card.numa_node,
-        mig_enabled=card.mig,
-        compute_capability=card.compute_capability,
-        unhealthy=_unhealthy(card),
-    )
-
-
-def name_of(card: Card) -> str:
-    """Return the card's UUID, or a name from its place where the driver gives none."""
-    if card.uuid is not None:
-        return card.uuid
-    place = card.pci_address if card.pci_address is not None else card.index
-    return f"unreadable-{'card' if place is None else place}"
-
-
-def _unhealthy(card: Card) -> tuple[str, ...]:
-    reasons = [] if card.trouble is None else [card.trouble]
-    if card.mig:
-        # Its instances are the devices; until they are read nothing may be placed on the card.
-        reasons.append("MIG mode is on and its instances are not read by this version")
-    return tuple(reasons)
-
-
-def samples(
-    cards: tuple[Card, ...], own: frozenset[int], age: float | None
-) -> tuple[DeviceSample, ...]:
-    """Return the cards' readings.
-
-    Args:
-        cards: as read.
-        own: pids of this agent's own engines.
-        age: seconds since the reading.
-    """
-    return tuple(_sample(card, own, age) for card in cards)
-
-
-def _sample(card: Card, own: frozenset[int], age: float | None) -> DeviceSample:
-    return DeviceSample(
-        uuid=name_of(card),
-        # A card's share of busy time says nothing about its instances.
-        busy_percent=None if card.mig else card.busy,
-        memory_used_bytes=card.memory_used,
-        memory_total_bytes=card.memory_total,
-        memory_bandwidth_percent=None if card.mig else card.bandwidth,
-        sm_clock_mhz=card.sm_clock,
-        power_watts=card.power,
-        power_limit_watts=card.power_limit,
-        temperature_celsius=card.temperature,
-        fan_percent=card.fan,
-        throttle_reasons=_throttle_reasons(card.throttle_bits),
-        ecc_corrected=card.ecc_corrected,
-        ecc_uncorrected=card.ecc_uncorrected,
-        pcie_replays=card.pcie_replays,
-        foreign=_foreign(card, own),
-        age=age,
-    )
-
-
-def _throttle_reasons(bits: int | None) -> tuple[str, ...] | None:
-    if bits is None:
-        return None
-    return tuple(words for bit, words in THROTTLE_REASONS if bits & bit)
-
-
-def _foreign(card: Card, own: frozenset[int]) -> tuple[ForeignProcess, ...] | None:
-    if card.processes is None:
-        return None
-    return tuple(
-        ForeignProcess(pid=p.pid, command=p.name, memory_bytes=p.memory_bytes)
-        for p in card.processes
-        if p.pid not in own
-    )
+def measured_clock(mhz: float | None) -> float | None:
+    """Return a clock; None for 0, which a virtual GPU's guest reads and no running clock has."""
+    return mhz if mhz is not None and mhz > 0 else None

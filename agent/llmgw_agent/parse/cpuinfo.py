@@ -2,6 +2,7 @@
 
 from llmgw.base.errors import Unreadable
 from llmgw.model.record import Record
+from llmgw_agent.parse.tool import Tool
 
 _NAMED = {
     "avx": "avx",
@@ -74,3 +75,6 @@ def _arm_name(fields: dict[str, str]) -> str | None:
     """Return `arm 0x41 part 0xd4f` where the kernel gives numbers alone."""
     maker, part = fields.get("CPU implementer"), fields.get("CPU part")
     return f"arm {maker} part {part}" if maker and part else None
+
+
+TOOLS = (Tool(name="cpuinfo", how="cat /proc/cpuinfo", read=read_cpuinfo),)

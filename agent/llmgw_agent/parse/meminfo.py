@@ -4,8 +4,9 @@ import re
 
 from llmgw.base.errors import Unreadable
 from llmgw.model.record import Record
+from llmgw_agent.parse.tool import Tool
 
-_NUMBER = re.compile(r"\s*([0-9]{1,18}) kB\s*$")
+_NUMBER = re.compile(r"\s*([0-9]{1,15}) kB\s*$")
 
 
 class Memory(Record, frozen=True, kw_only=True):
@@ -21,17 +22,23 @@ def read_meminfo(text: str) -> Memory:
     Raises:
         Unreadable: there is no MemTotal, or it is no number.
     """
-    total = _kilobytes(text, "MemTotal:")
+    lines = {name: rest for name, colon, rest in map(_parted, text.splitlines()) if colon}
+    total = lines.get("MemTotal")
     if total is None:
         raise Unreadable(f"/proc/meminfo: no MemTotal in {text[:60]!r}")
-    return Memory(total_bytes=total, available_bytes=_kilobytes(text, "MemAvailable:"))
+    total_bytes = _bytes(total)
+    if not total_bytes:
+        raise Unreadable(f"/proc/meminfo: {f'MemTotal:{total}'[:80]!r} is not a number of kB")
+    return Memory(total_bytes=total_bytes, available_bytes=_bytes(lines.get("MemAvailable", "")))
 
 
-def _kilobytes(text: str, name: str) -> int | None:
-    for line in text.splitlines():
-        if line.startswith(name):
-            match = _NUMBER.match(line[len(name) :])
-            if match is None:
-                raise Unreadable(f"/proc/meminfo: {line[:80]!r} is not a number of kB")
-            return int(match[1]) * 1024
-    return None
+def _parted(line: str) -> tuple[str, str, str]:
+    return line.partition(":")
+
+
+def _bytes(text: str) -> int | None:
+    match = _NUMBER.match(text)
+    return None if match is None else int(match[1]) * 1024
+
+
+TOOLS = (Tool(name="meminfo", how="cat /proc/meminfo", read=read_meminfo),)

@@ -1,9 +1,12 @@
 """/proc/stat, /proc/loadavg and /proc/PID/stat: who uses the processors."""
 
-import math
+import re
 
 from llmgw.base.errors import Unreadable
 from llmgw.model.record import Record
+from llmgw_agent.parse.tool import Tool
+
+_LOAD = re.compile(r"[0-9]{1,7}(?:\.[0-9]{1,4})?\Z", re.ASCII)
 
 
 class CpuTimes(Record, frozen=True, kw_only=True):
@@ -12,6 +15,14 @@ class CpuTimes(Record, frozen=True, kw_only=True):
     busy: int
     total: int
     cpus: int
+
+
+class Load(Record, frozen=True, kw_only=True):
+    """Load averages over the last 1, 5 and 15 minutes; a later one is None where it is not told."""
+
+    one: float
+    five: float | None = None
+    fifteen: float | None = None
 
 
 class ProcessUse(Record, frozen=True, kw_only=True):
@@ -51,19 +62,16 @@ def busy_percent(before: CpuTimes, after: CpuTimes) -> float | None:
     return min(100.0, max(0.0, 100.0 * (after.busy - before.busy) / total))
 
 
-def read_loadavg(text: str) -> float:
-    """Return the load average over the last minute.
+def read_loadavg(text: str) -> Load:
+    """Return the load averages.
 
     Raises:
         Unreadable: the text does not begin with a number.
     """
-    try:
-        load = float(text.split(maxsplit=1)[0])
-    except (IndexError, ValueError) as error:
-        raise Unreadable(f"/proc/loadavg: {text[:60]!r} does not begin with a number") from error
-    if not math.isfinite(load):
-        raise Unreadable(f"/proc/loadavg: {text[:60]!r} is not a load")
-    return load
+    one, five, fifteen = (_load(field) for field in [*text.split()[:3], "", "", ""][:3])
+    if one is None:
+        raise Unreadable(f"/proc/loadavg: {text[:60]!r} does not begin with a load")
+    return Load(one=one, five=five, fifteen=fifteen)
 
 
 def read_process(text: str) -> ProcessUse:
@@ -89,4 +97,14 @@ def read_process(text: str) -> ProcessUse:
 
 
 def _number(field: str) -> bool:
-    return field.isascii() and field.isdigit() and len(field) <= 20
+    return field.isascii() and field.isdigit() and len(field) <= 17
+
+
+def _load(field: str) -> float | None:
+    return float(field) if _LOAD.match(field) else None
+
+
+TOOLS = (
+    Tool(name="proc-stat", how="cat /proc/stat", read=read_stat),
+    Tool(name="loadavg", how="cat /proc/loadavg", read=read_loadavg),
+)

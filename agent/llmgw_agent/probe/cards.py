@@ -1,61 +1,51 @@
-"""NVIDIA cards and who is on them: through NVML where its library is, else nvidia-smi."""
+"""NVIDIA cards and their readings; who holds their memory and their links are asked apart."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
 from llmgw.base.clock import Clock
-from llmgw.base.errors import LlmgwError, NotFound
-from llmgw.base.units import show_bytes
-from llmgw.base.world import Done, Processes
+from llmgw.base.errors import NotFound, Unreadable
+from llmgw.base.world import Processes
 from llmgw.model.device import Device, DeviceSample
 from llmgw.model.node import Heartbeat, Inventory, NodeWarning
-from llmgw.model.record import Record
 from llmgw_agent.host.helper import Helper
-from llmgw_agent.parse import nvidia_smi
-from llmgw_agent.parse.cards import Card, CardsSeen, devices, samples, since
+from llmgw_agent.parse.card_devices import devices, name_of, samples
+from llmgw_agent.parse.card_history import since
+from llmgw_agent.parse.cards import Card, CardsSeen
+from llmgw_agent.probe.card_links import CardLinksProbe
+from llmgw_agent.probe.card_reader import CardReader
+from llmgw_agent.probe.card_request import CARDS
+from llmgw_agent.probe.card_use import CardUseProbe
 from llmgw_agent.probe.kept import OLDEST, Kept
 from llmgw_agent.probe.source import Source
 
 SILENT: Final = "the NVIDIA driver does not answer"
 
-_SILENCE = 20.0
-_SMI_TIMEOUT = 20.0
-_WITH_CARDS = 5.0
+_WITH_CARDS = 10.0
 _WITHOUT_CARDS = 60.0
 
 
-class ReadCards(Record, frozen=True, kw_only=True):
-    """The one request of the NVML helper."""
-
-
 class CardsProbe(Source):
-    """The cards, their readings and the processes on them.
+    """The cards and their readings.
+
+    Invariant: a card that was seen once stays listed; while the driver does not answer for it, it
+    is unhealthy with the reason, and its last readings are told until they are a minute old.
 
     Args:
-        helper: asks NVML (`probe.nvml_side`).
-        processes: runs nvidia-smi, and tells which group a process is of.
-        own_groups: returns the process groups of this agent's own engines.
+        reader: asks for the cards.
         clock: the time.
     """
 
     name = "gpus"
     timeout = 60.0
 
-    def __init__(
-        self,
-        helper: Helper,
-        processes: Processes,
-        own_groups: Callable[[], frozenset[int]],
-        clock: Clock,
-    ) -> None:
-        self._helper = helper
-        self._processes = processes
-        self._own_groups = own_groups
-        self._library = True
-        self._fields: tuple[str, ...] = (*nvidia_smi.CARD_FIELDS, *nvidia_smi.NEWER_FIELDS)
-        self._own: frozenset[int] = frozenset()
+    def __init__(self, reader: CardReader, clock: Clock) -> None:
+        self._reader = reader
+        self._clock = clock
+        self._measured: dict[str, Kept[Card]] = {}
         self.seen: Kept[CardsSeen] = Kept(clock)
 
     @property
@@ -84,9 +74,18 @@ class CardsProbe(Source):
 
     @property
     def samples(self) -> tuple[DeviceSample, ...] | None:
-        """Return the readings with their age; None when there are none or they are too old."""
-        seen = self.seen.fresh
-        return None if seen is None else samples(seen.cards, self._own, self.seen.age)
+        """Return what was measured of each card, with its age; None when nothing was asked yet.
+
+        A card of which nothing was measured within a minute is not among them.
+        """
+        if self.seen.last is None:
+            return None
+        return tuple(
+            sample
+            for kept in self._measured.values()
+            if (card := kept.fresh) is not None
+            for sample in samples((card,), None, kept.age)
+        )
 
     @property
     def warnings(self) -> tuple[NodeWarning, ...]:
@@ -96,17 +95,6 @@ class CardsProbe(Source):
         if self.seen.age is not None and self.seen.age > OLDEST and last is not None and last.cards:
             words.append(SILENT)
         return tuple(NodeWarning(subject="gpu", words=text) for text in words)
-
-    def holders(self, uuids: tuple[str, ...]) -> str | None:
-        """Return in words who else has memory on these cards; None when nobody is known to."""
-        words = [
-            f"{process.command or 'a process'} (pid {process.pid}) holds "
-            f"{show_bytes(process.memory_bytes)}"
-            for sample in self.samples or ()
-            if sample.uuid in uuids
-            for process in sample.foreign or ()
-        ]
-        return ", ".join(words) or None
 
     def onto_inventory(self, inventory: Inventory) -> Inventory:
         """Add the devices, the driver's version and its warnings."""
@@ -123,72 +111,88 @@ class CardsProbe(Source):
         return msgspec.structs.replace(heartbeat, devices=self.samples)
 
     async def read(self) -> str:
-        """Read all cards."""
-        seen = await self._through_library()
-        if seen is None:
-            seen = await self._through_tool()
+        """Read all cards.
+
+        Raises:
+            LlmgwError: no card could be read although there are some, or not all of them.
+        """
         before = self.seen.last
-        if before is not None:
-            seen = since(before.cards, seen)
-        self._own = self._own_pids(seen.cards)
+        known = () if before is None else before.cards
+        try:
+            now = await self._reader.read(CARDS)
+        except NotFound:
+            if known:
+                raise
+            now = CardsSeen()
+        seen = since(known, now)
         self.seen.put(seen)
+        self._keep(now.cards)
+        _check(seen)
         return _sentence(seen)
+
+    def _keep(self, cards: tuple[Card, ...]) -> None:
+        for card in cards:
+            if card.uuid is not None and card.trouble is None:
+                self._measured.setdefault(name_of(card), Kept(self._clock)).put(card)
 
     async def close(self) -> None:
         """End the helper."""
-        await self._helper.close()
+        await self._reader.close()
 
-    async def _through_library(self) -> CardsSeen | None:
-        """Return NVML's reading; None when the library is not there."""
-        if not self._library:
-            return None
-        try:
-            return await self._helper.ask(ReadCards(), CardsSeen, silence=_SILENCE)
-        except NotFound:
-            # Once is enough: a driver that is installed later comes with nvidia-smi as well.
-            self._library = False
-            await self._helper.close()
-            return None
 
-    async def _through_tool(self) -> CardsSeen:
-        try:
-            seen = await self._query_cards()
-        except NotFound:
-            return CardsSeen()
-        if not seen.cards or all(card.uuid is None for card in seen.cards):
-            return seen
-        try:
-            done = await self._run(f"--query-compute-apps={','.join(nvidia_smi.APP_FIELDS)}")
-        except LlmgwError:
-            return seen
-        return nvidia_smi.with_processes(seen, nvidia_smi.read_processes(done.out))
+def _check(seen: CardsSeen) -> None:
+    """Say that the reading failed, where it told of no card or was cut.
 
-    async def _query_cards(self) -> CardsSeen:
-        """Ask with every field; leave out what an older driver refuses."""
-        while True:
-            done = await self._run(f"--query-gpu={','.join(self._fields)}")
-            refused = nvidia_smi.unknown_field(f"{done.out}\n{done.err}")
-            if refused in self._fields:
-                self._fields = tuple(field for field in self._fields if field != refused)
-                continue
-            if done.rc != 0 and not done.out.startswith("index"):
-                return nvidia_smi.read_failure(f"{done.out}\n{done.err}", done.rc)
-            return nvidia_smi.read_cards(done.out, self._fields)
-
-    async def _run(self, query: str) -> Done:
-        argv = ["nvidia-smi", query, "--format=csv,nounits"]
-        return await self._processes.run(argv, timeout=_SMI_TIMEOUT)
-
-    def _own_pids(self, cards: tuple[Card, ...]) -> frozenset[int]:
-        groups = self._own_groups()
-        pids = {process.pid for card in cards for process in card.processes or ()}
-        found = ((pid, self._processes.look(pid)) for pid in pids) if groups else ()
-        return frozenset(pid for pid, seen in found if seen is not None and seen.group in groups)
+    Raises:
+        Unreadable: it did.
+    """
+    if seen.cut:
+        raise Unreadable("the answer ends in the middle of a card")
+    if all(card.trouble is not None for card in seen.cards):
+        said = seen.warning or next((card.trouble for card in seen.cards), None)
+        if said is not None:
+            raise Unreadable(said)
 
 
 def _sentence(seen: CardsSeen) -> str:
     if not seen.cards:
-        return seen.warning or "no NVIDIA cards"
+        return "no NVIDIA cards"
     broken = sum(1 for card in seen.cards if card.trouble is not None)
     named = f"{len(seen.cards)} NVIDIA cards"
     return f"{named}, {broken} of them broken" if broken else named
+
+
+@dataclass(frozen=True, slots=True)
+class CardProbes:
+    """Everything that is asked of the cards, in the order in which it is told."""
+
+    cards: CardsProbe
+    use: CardUseProbe
+    links: CardLinksProbe
+
+    @property
+    def all(self) -> tuple[CardsProbe, CardUseProbe, CardLinksProbe]:
+        """Return the sources."""
+        return (self.cards, self.use, self.links)
+
+
+def card_probes(
+    helper: Helper,
+    processes: Processes,
+    own_groups: Callable[[], frozenset[int]],
+    clock: Clock,
+) -> CardProbes:
+    """Return the probes of the cards, which share one reader.
+
+    Args:
+        helper: asks NVML (`probe.nvml_side`).
+        processes: runs nvidia-smi, and tells which group a process is of.
+        own_groups: returns the process groups of this agent's own engines.
+        clock: the time.
+    """
+    reader = CardReader(helper, processes, clock)
+    return CardProbes(
+        cards=CardsProbe(reader, clock),
+        use=CardUseProbe(reader, processes, own_groups, clock),
+        links=CardLinksProbe(reader, clock),
+    )

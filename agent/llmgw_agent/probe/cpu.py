@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 
 from llmgw.base.clock import Clock
+from llmgw.base.units import counted
 from llmgw.base.world import Files
 from llmgw.model.node import Heartbeat, Inventory
 from llmgw.model.record import Record
@@ -59,10 +60,12 @@ class CpuProbe(Source):
         """Read /proc/stat and /proc/loadavg."""
         times = read_stat(self._text("/proc/stat"))
         busy = None if self._before is None else busy_percent(self._before, times)
-        load = read_loadavg(self._text("/proc/loadavg"))
         self._before = times
+        # The load's file costs the load alone, and its error is told.
+        self.use.put(CpuUse(cpus=times.cpus, busy_percent=busy))
+        load = read_loadavg(self._text("/proc/loadavg")).one
         self.use.put(CpuUse(cpus=times.cpus, busy_percent=busy, load=load))
-        return f"{times.cpus} processors"
+        return counted(times.cpus, "processor")
 
     def _text(self, path: str) -> str:
         return self._files.read(Path(path)).decode(errors="replace")

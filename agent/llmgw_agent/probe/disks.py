@@ -1,5 +1,6 @@
 """Free space per filesystem, asked by a helper: a network filesystem may not answer."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import msgspec
 
 from llmgw.base.clock import Clock
 from llmgw.base.errors import LlmgwError, NotFound, Unreadable
+from llmgw.base.units import counted
 from llmgw.base.world import Files
 from llmgw.model.node import Filesystem, Heartbeat, Inventory
 from llmgw_agent.host.disk import Space, SpaceOf
@@ -67,15 +69,22 @@ class DisksProbe(Source):
         return msgspec.structs.replace(heartbeat, filesystems=self.filesystems.fresh)
 
     async def read(self) -> str:
-        """Ask for every directory's space, one after the other."""
-        troubles = [trouble for path in self._spaces if (trouble := await self._ask(path))]
+        """Ask for every directory's space: those with a helper of their own wait for nobody."""
+        apart = [path for path in self._spaces if path in self._own_helpers]
+        together = [path for path in self._spaces if path not in self._own_helpers]
+        async with asyncio.TaskGroup() as group:
+            asked = [
+                group.create_task(self._ask_all(paths))
+                for paths in (together, *([path] for path in apart))
+            ]
+        troubles = [trouble for task in asked for trouble in task.result()]
         mounts = self._mounts()
         known = {path: kept.fresh for path, kept in self._spaces.items()}
         present = {path: space for path, space in known.items() if space is not None}
         self.filesystems.put(filesystems(present, mounts, self._shared_types))
         if troubles:
             raise Unreadable("; ".join(troubles))
-        return f"{len(self.filesystems.last or ())} filesystems"
+        return counted(len(self.filesystems.last or ()), "filesystem")
 
     def shared(self, path: str) -> bool | None:
         """Say whether several machines see a path; None when it is not known."""
@@ -86,6 +95,10 @@ class DisksProbe(Source):
         """End the helpers."""
         for helper in (self._helper, *self._own_helpers.values()):
             await helper.close()
+
+    async def _ask_all(self, paths: Sequence[str]) -> list[str]:
+        """Ask for one directory after the other; return what went wrong, in words."""
+        return [trouble for path in paths if (trouble := await self._ask(path)) is not None]
 
     async def _ask(self, path: str) -> str | None:
         """Ask for one directory; return what went wrong, in words."""

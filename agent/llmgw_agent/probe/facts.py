@@ -85,11 +85,19 @@ class ProbedFacts:
             heartbeat, probes=tuple(probing.state() for probing in self._probings)
         )
 
+    def unanswered(self) -> frozenset[str]:
+        """Return the names of the sources that were asked and have not answered at all."""
+        return frozenset(one.state().name for one in self._probings if not one.finished)
+
     async def first_look(self) -> None:
         """Ask every source once that is not late, all at the same time."""
+        await self.look(late=False)
+
+    async def look(self, *, late: bool) -> None:
+        """Ask every source once, all at the same time; with or without those that are late."""
         async with asyncio.TaskGroup() as group:
             for source, probing in zip(self._sources, self._probings, strict=True):
-                if not source.late:
+                if late or not source.late:
                     group.create_task(probing.run_once())
 
     async def run(self) -> None:
@@ -99,5 +107,9 @@ class ProbedFacts:
                 for probing in self._probings:
                     group.create_task(probing.run())
         finally:
-            for source in self._sources:
-                await source.close()
+            await self.close()
+
+    async def close(self) -> None:
+        """End what the sources keep running."""
+        for source in self._sources:
+            await source.close()

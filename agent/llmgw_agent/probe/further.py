@@ -7,8 +7,22 @@ from llmgw.base.clock import Clock
 from llmgw.base.world import Files, Http, Processes
 from llmgw.model.settings import NodeSettings
 from llmgw_agent.config import AgentConfig
+from llmgw_agent.host import tree
 from llmgw_agent.host.helper import Helper
+from llmgw_agent.probe import bandwidth
+from llmgw_agent.probe.bandwidth import BandwidthProbe
+from llmgw_agent.probe.dcgm import DcgmProbe
 from llmgw_agent.probe.facts import ProbedSource
+from llmgw_agent.probe.imex import ImexProbe
+from llmgw_agent.probe.kernel_log import KernelLogProbe
+from llmgw_agent.probe.log_sources import log_sources
+from llmgw_agent.probe.pci import PciProbe
+from llmgw_agent.probe.ports import PortsProbe
+from llmgw_agent.probe.report import ReportProbe
+from llmgw_agent.probe.sensors import SensorsProbe
+from llmgw_agent.probe.smi import NvidiaSmi
+from llmgw_agent.probe.subnet_managers import SubnetManagersProbe
+from llmgw_agent.probe.topology import TopologyProbe
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,4 +42,23 @@ class Means:
 
 def further(means: Means) -> tuple[ProbedSource, ...]:
     """Return the sources beside host, memory, processors, disks, cards and engines."""
-    return ()
+    clock, files = means.clock, means.files
+    smi = NvidiaSmi(means.processes, clock)
+    ports = PortsProbe(files, means.processes, lambda: means.new_helper(tree.HELPER), clock)
+    found: list[ProbedSource] = [
+        SensorsProbe(files, clock),
+        ReportProbe(smi, clock),
+        TopologyProbe(smi, clock),
+        # After the report, whose fabrics name the NVLink domain.
+        ImexProbe(files, clock),
+        # Last of those that speak of devices: it adds what the others could not read.
+        DcgmProbe(means.http, means.settings, clock),
+        PciProbe(files, clock),
+        # After the cards' reports, which say whether a card was reset since its errors.
+        KernelLogProbe(log_sources(means.processes), files, clock),
+        ports,
+        SubnetManagersProbe(means.processes, ports, clock),
+    ]
+    if means.config.measure_bandwidth:
+        found.append(BandwidthProbe(files, means.new_helper(bandwidth.MODULE), clock))
+    return tuple(found)

@@ -1,22 +1,33 @@
 """The helper process that asks the NVIDIA driver through its own library, which may hang.
 
-Run as `python -m llmgw_agent.probe.nvml_side`. Each request line, whatever it holds, is answered
-with one reading of all cards.
+Run as `python -m llmgw_agent.probe.nvml_side`. Each request line names a part of what the cards
+tell and is answered with one reading of it, of all cards.
 """
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any
+
+import msgspec
 
 from llmgw.base.errors import NotFound, Unreadable
 from llmgw_agent.host.helper_side import serve
-from llmgw_agent.parse.cards import Card, CardProcess, CardsSeen
+from llmgw_agent.parse.cards import Card, CardsSeen, measured_clock, measured_heat
+from llmgw_agent.parse.nvidia_smi_errors import MISMATCH
+from llmgw_agent.probe import nvml_links, nvml_use
+from llmgw_agent.probe.card_request import CARDS, LINKS, USE, ReadCards
+from llmgw_agent.probe.nvml_asking import Asking, count, done, share, text, watts
+from llmgw_agent.probe.nvml_gpm import Gpm
 
-T = TypeVar("T")
-
-_MISMATCH = "the NVIDIA driver was updated while the old one is loaded: reboot the machine"
 _NOT_LOADED = "the NVIDIA library is there but its driver is not loaded: load or install the driver"
+
+_HEAT = ("nvmlDeviceGetTemperatureV", "nvmlDeviceGetTemperature")
+_REASONS = (
+    "nvmlDeviceGetCurrentClocksEventReasons",
+    "nvmlDeviceGetCurrentClocksThrottleReasons",
+)
+"""What newer drivers want to be asked, and what older ones know."""
 
 
 class Nvml:
@@ -28,9 +39,17 @@ class Nvml:
 
     def __init__(self, library: ModuleType) -> None:
         self._nvml: Any = library
+        self._asking = Asking(library)
+        self._gpm = Gpm(self._asking)
+        self._links: dict[str, nvml_links.Links] = {}
         self._ready = False
+        self._parts: Mapping[str, Callable[[Card, object], Card]] = {
+            CARDS: self._whole,
+            USE: self._use,
+            LINKS: self._linked,
+        }
 
-    def read(self) -> CardsSeen:
+    def read(self, part: str = CARDS) -> CardsSeen:
         """Return all cards; a field that the driver does not give is None, that field alone.
 
         Raises:
@@ -42,14 +61,17 @@ class Nvml:
             if not self._ready:
                 nvml.nvmlInit()
                 self._ready = True
-            count = nvml.nvmlDeviceGetCount()
+            found = nvml.nvmlDeviceGetCount()
         except nvml.NVMLError as error:
             self._forget()
             return self._failure(error)
+        tell = self._parts.get(part, self._whole)
+        self._links.clear()
+        cards = tuple(self._card(index, tell) for index in range(found))
         return CardsSeen(
-            cards=tuple(self._card(index) for index in range(count)),
-            driver=self._try(nvml.nvmlSystemGetDriverVersion, _text),
-            cuda=self._try(nvml.nvmlSystemGetCudaDriverVersion, _cuda),
+            cards=nvml_links.with_peers(cards, self._links),
+            driver=self._asking.ask("nvmlSystemGetDriverVersion", to=text),
+            cuda=self._asking.ask("nvmlSystemGetCudaDriverVersion", to=_cuda),
         )
 
     def _failure(self, error: Any) -> CardsSeen:  # noqa: ANN401 (a class of the library)
@@ -57,7 +79,7 @@ class Nvml:
         if error.value == nvml.NVML_ERROR_LIBRARY_NOT_FOUND:
             raise NotFound("the NVIDIA library is not on this machine") from error
         if error.value == nvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH:
-            return CardsSeen(warning=_MISMATCH)
+            return CardsSeen(warning=MISMATCH)
         if error.value == nvml.NVML_ERROR_DRIVER_NOT_LOADED:
             return CardsSeen(warning=_NOT_LOADED)
         raise Unreadable(f"NVML: {error}") from error
@@ -65,106 +87,109 @@ class Nvml:
     def _forget(self) -> None:
         """Initialise anew next time: a driver that was loaded again answers no old handle."""
         if self._ready:
-            self._try(self._nvml.nvmlShutdown, str)
+            self._gpm.forget()
+            self._asking.ask("nvmlShutdown", to=done)
         self._ready = False
 
-    def _card(self, index: int) -> Card:
+    def _card(self, index: int, tell: Callable[[Card, object], Card]) -> Card:
+        """Return one card; one that the driver does not answer for costs itself alone."""
         nvml = self._nvml
         try:
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
-            uuid = _text(nvml.nvmlDeviceGetUUID(handle))
-        except nvml.NVMLError as error:
+            uuid = text(nvml.nvmlDeviceGetUUID(handle))
+        except (nvml.NVMLError, ValueError) as error:
             return Card(index=index, trouble=f"the driver does not answer for it: {error}")
-        memory, own = self._memory(handle)
-        use = self._try(lambda: nvml.nvmlDeviceGetUtilizationRates(handle), _itself)
-        return Card(
-            index=index,
-            uuid=uuid,
-            name=self._try(lambda: nvml.nvmlDeviceGetName(handle), _text),
-            pci_address=self._try(lambda: nvml.nvmlDeviceGetPciInfo(handle).busId, _text),
-            memory_total=None if memory is None else int(memory.total),
-            memory_used=None if memory is None else int(memory.used),
+        self._asking.trouble = None
+        address = self._asking.ask("nvmlDeviceGetPciInfo", handle, to=lambda info: text(info.busId))
+        card = tell(Card(index=index, uuid=uuid, pci_address=address), handle)
+        return msgspec.structs.replace(card, trouble=self._asking.trouble)
+
+    def _with_memory(self, card: Card, handle: object, *, used: bool = False) -> Card:
+        held, own = nvml_use.memory(self._asking, handle)
+        mig = nvml_use.is_mig(self._asking, handle)
+        return msgspec.structs.replace(
+            card,
+            memory_total=None if held is None else int(held.total),
+            memory_used=None if held is None else int(held.used),
             memory_of_its_own=own,
-            busy=None if use is None else float(use.gpu),
-            bandwidth=None if use is None else float(use.memory),
-            temperature=self._try(lambda: nvml.nvmlDeviceGetTemperature(handle, 0), float),
-            power=self._try(lambda: nvml.nvmlDeviceGetPowerUsage(handle), _watts),
-            power_limit=self._try(lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle), _watts),
-            sm_clock=self._try(
-                lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM), float
+            mig=mig,
+            instances=nvml_use.instances(self._asking, handle, used=used) if mig else None,
+        )
+
+    def _use(self, card: Card, handle: object) -> Card:
+        return msgspec.structs.replace(
+            self._with_memory(card, handle, used=True),
+            processes=nvml_use.processes(self._asking, handle),
+        )
+
+    def _whole(self, card: Card, handle: object) -> Card:
+        nvml, ask = self._nvml, self._asking.ask
+        card = msgspec.structs.replace(
+            self._with_memory(card, handle),
+            name=ask("nvmlDeviceGetName", handle, to=text),
+            temperature=measured_heat(
+                self._asking.first(_HEAT, handle, nvml.NVML_TEMPERATURE_GPU, to=float)
             ),
-            fan=self._try(lambda: nvml.nvmlDeviceGetFanSpeed(handle), float),
-            mig=self._try(lambda: nvml.nvmlDeviceGetMigMode(handle), lambda modes: bool(modes[0])),
-            compute_capability=self._try(
-                lambda: nvml.nvmlDeviceGetCudaComputeCapability(handle), lambda v: f"{v[0]}.{v[1]}"
+            memory_temperature=measured_heat(
+                ask("nvmlDeviceGetFieldValues", handle, [nvml.NVML_FI_DEV_MEMORY_TEMP], to=_field)
             ),
-            throttle_bits=self._try(
-                lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle), int
+            power=ask("nvmlDeviceGetPowerUsage", handle, to=watts),
+            power_limit=ask("nvmlDeviceGetEnforcedPowerLimit", handle, to=watts),
+            sm_clock=measured_clock(
+                ask("nvmlDeviceGetClockInfo", handle, nvml.NVML_CLOCK_SM, to=float)
             ),
+            fan=ask("nvmlDeviceGetFanSpeed", handle, to=float),
+            compute_capability=ask("nvmlDeviceGetCudaComputeCapability", handle, to=_capability),
+            throttle_bits=self._asking.first(_REASONS, handle, to=int),
             ecc_corrected=self._ecc(handle, nvml.NVML_MEMORY_ERROR_TYPE_CORRECTED),
             ecc_uncorrected=self._ecc(handle, nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED),
-            pcie_replays=self._try(lambda: nvml.nvmlDeviceGetPcieReplayCounter(handle), int),
-            processes=self._processes(handle),
+            pcie_replays=ask("nvmlDeviceGetPcieReplayCounter", handle, to=count),
         )
+        return card if card.mig else self._with_work(card, handle)
 
-    def _memory(self, handle: object) -> tuple[Any, bool | None]:
-        """Return the memory, and whether the card has some of its own; None: not known."""
-        nvml = self._nvml
-        try:
-            # The newer question counts what the driver reserves apart, as nvidia-smi does.
-            return nvml.nvmlDeviceGetMemoryInfo(handle, nvml.nvmlMemory_v2), True
-        except nvml.NVMLError as error:
-            older = self._try(lambda: nvml.nvmlDeviceGetMemoryInfo(handle), _itself)
-            if older is not None:
-                return older, True
-            return None, False if error.value == nvml.NVML_ERROR_NOT_SUPPORTED else None
+    def _with_work(self, card: Card, handle: object) -> Card:
+        """Return a card that is no set of instances with how much it worked."""
+        use = self._asking.ask("nvmlDeviceGetUtilizationRates", handle, to=_rates)
+        busy, bandwidth = (None, None) if use is None else use
+        figures = {} if card.uuid is None else self._gpm.read(handle, card.uuid)
+        return msgspec.structs.replace(card, busy=busy, bandwidth=bandwidth, **figures)
 
     def _ecc(self, handle: object, kind: int) -> int | None:
-        nvml = self._nvml
-        return self._try(
-            lambda: nvml.nvmlDeviceGetTotalEccErrors(handle, kind, nvml.NVML_VOLATILE_ECC), int
+        return self._asking.ask(
+            "nvmlDeviceGetTotalEccErrors", handle, kind, self._nvml.NVML_VOLATILE_ECC, to=int
         )
 
-    def _processes(self, handle: object) -> tuple[CardProcess, ...] | None:
-        nvml = self._nvml
-        found: dict[int, CardProcess] = {}
-        try:
-            listed = [
-                *nvml.nvmlDeviceGetComputeRunningProcesses(handle),
-                *nvml.nvmlDeviceGetGraphicsRunningProcesses(handle),
-            ]
-        except nvml.NVMLError:
-            return None
-        for process in listed:
-            pid, memory = int(process.pid), process.usedGpuMemory
-            found[pid] = CardProcess(
-                pid=pid,
-                name=self._process_name(pid),
-                memory_bytes=None if memory is None else int(memory),
-            )
-        return tuple(found.values())
-
-    def _process_name(self, pid: int) -> str | None:
-        return self._try(lambda: self._nvml.nvmlSystemGetProcessName(pid), _text)
-
-    def _try(self, ask: Callable[[], Any], convert: Callable[[Any], T]) -> T | None:
-        """Return an answer, or None when this driver or card has none."""
-        try:
-            return convert(ask())
-        except (self._nvml.NVMLError, AttributeError, TypeError, ValueError):
-            return None
+    def _linked(self, card: Card, handle: object) -> Card:
+        links = nvml_links.nvlinks(self._asking, handle)
+        if links is not None and card.uuid is not None:
+            self._links[card.uuid] = links
+        return msgspec.structs.replace(
+            card,
+            pci=nvml_links.pci_link(self._asking, handle),
+            health=None
+            if card.uuid is None
+            else nvml_links.health(self._asking, handle, card.uuid),
+        )
 
 
-def _text(value: str | bytes) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+def _rates(told: Any) -> tuple[float, float]:  # noqa: ANN401 (a struct of the library)
+    return share(told.gpu), share(told.memory)
 
 
-def _itself(value: Any) -> Any:  # noqa: ANN401 (a struct of the library)
-    return value
+def _field(told: Any) -> float:  # noqa: ANN401 (structs of the library)
+    """Return the one field that was asked for.
+
+    Raises:
+        ValueError: it is not told.
+    """
+    (one,) = told
+    if one.nvmlReturn != 0:
+        raise ValueError(f"not told: {one.nvmlReturn}")
+    return float(one.value.uiVal)
 
 
-def _watts(milliwatts: float) -> float:
-    return milliwatts / 1000
+def _capability(numbers: tuple[int, int]) -> str:
+    return f"{numbers[0]}.{numbers[1]}"
 
 
 def _cuda(number: int) -> str:
@@ -174,7 +199,7 @@ def _cuda(number: int) -> str:
 def main() -> None:
     """Answer until standard input ends."""
     cards = Nvml(importlib.import_module("pynvml"))
-    serve(lambda _line: cards.read())
+    serve(lambda line: cards.read(msgspec.json.decode(line, type=ReadCards).part))
 
 
 if __name__ == "__main__":

@@ -50,6 +50,7 @@ class Probing:
         self._clock = clock
         self._hanging: asyncio.Future[str] | None = None
         self._failed_at: float | None = None
+        self._answered_at: float | None = None
         self._passes = Periodic(probe.name, lambda: probe.period, self._pass, clock)
 
     async def run(self) -> None:
@@ -64,16 +65,28 @@ class Probing:
         """Ask for a reading now."""
         self._passes.wake()
 
+    @property
+    def finished(self) -> bool:
+        """Say whether any try has come to an end, be it with a reading, an error or nothing."""
+        return self._passes.last is not None
+
     def state(self) -> ProbeState:
         """Return how the probe is doing."""
         last, failed_at = self._passes.last, self._failed_at
         return ProbeState(
             name=self._probe.name,
-            age=self._probe.age,
+            age=self._age(),
             error=None if last is None else last.error,
             failing=None if failed_at is None else self._clock.monotonic() - failed_at,
             period=self._probe.period,
         )
+
+    def _age(self) -> float | None:
+        """Return the age of the reading, or of the answer that there is nothing to read here."""
+        reading, answered_at = self._probe.age, self._answered_at
+        if reading is not None or answered_at is None:
+            return reading
+        return self._clock.monotonic() - answered_at
 
     async def _pass(self) -> str:
         began = self._clock.monotonic()
@@ -83,7 +96,7 @@ class Probing:
             # Since the first try that failed, begun when it hung.
             self._failed_at = began if self._failed_at is None else self._failed_at
             raise
-        self._failed_at = None
+        self._failed_at, self._answered_at = None, self._clock.monotonic()
         return sentence
 
     async def _read(self) -> str:

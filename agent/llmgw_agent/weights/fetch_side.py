@@ -20,9 +20,9 @@ from llmgw.model.catalog import HubSource, MirrorSource, PackageSource, PathSour
 from llmgw.model.record import Record
 from llmgw.model.shard import Progress
 from llmgw.model.weights import cache_name
-from llmgw_agent.host.helper_side import serve_one
+from llmgw_agent.host.helper_once import serve_one
 from llmgw_agent.host.http import HttpxHttp
-from llmgw_agent.host.lock import waited_for
+from llmgw_agent.host.lock_wait import waited_for
 from llmgw_agent.host.machine import Machine
 from llmgw_agent.host.package_index import PackageIndex
 from llmgw_agent.parse.weights_head import HEAD_BYTES, kind_of

@@ -13,7 +13,8 @@ import msgspec
 from llmgw.base.errors import Refused
 from llmgw.model.record import Record
 from llmgw.model.shard import Progress
-from llmgw_agent.host.helper_side import Say, serve, serve_one
+from llmgw_agent.host.helper_once import Say, serve_one
+from llmgw_agent.host.helper_side import serve
 
 
 class Do(Record, frozen=True, kw_only=True):

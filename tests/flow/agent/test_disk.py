@@ -82,6 +82,43 @@ def test_a_sharded_model_counts_when_each_file_of_its_index_is_whole(tmp_path):
     assert (held.path, held.size_bytes) == (str(tmp_path / "m"), 2 * len(TENSORS))
 
 
+def test_shards_without_an_index_count_when_all_that_their_names_count_are_there(tmp_path):
+    put(tmp_path / "m/model-00001-of-00002.safetensors", TENSORS)
+    assert names(tmp_path) == []
+    put(tmp_path / "m/model-00002-of-00002.safetensors", TENSORS)
+    held = only(sets_below(tmp_path))
+    assert (held.path, held.size_bytes) == (str(tmp_path / "m"), 2 * len(TENSORS))
+
+
+def test_of_two_indexes_in_one_directory_one_that_is_whole_is_a_model(tmp_path):
+    for name, file in (("consolidated", "gone"), ("model", "one")):
+        index = {"weight_map": {"a": f"{file}.safetensors"}}
+        put(tmp_path / f"m/{name}.safetensors.index.json", json.dumps(index).encode())
+    put(tmp_path / "m/one.safetensors", TENSORS)
+    assert names(tmp_path) == ["m"]
+
+
+def test_half_of_a_gguf_file_is_no_model_alone_or_as_a_split(tmp_path):
+    put(tmp_path / "half.gguf", GGUF[:-1])
+    put(tmp_path / "header.gguf", GGUF[:200])
+    put(tmp_path / "big-00001-of-00002.gguf", GGUF)
+    second = put(tmp_path / "big-00002-of-00002.gguf", GGUF[:-8])
+    assert names(tmp_path) == []
+    second.write_bytes(GGUF)
+    assert names(tmp_path) == ["big-00001-of-00002.gguf"]
+
+
+def test_a_file_that_did_not_change_is_not_read_again(tmp_path, monkeypatch):
+    file = put(tmp_path / "tiny.gguf", GGUF)
+    put(tmp_path / "m/model.safetensors", TENSORS)
+    assert names(tmp_path) == ["m", "tiny.gguf"]
+    monkeypatch.setattr(Path, "open", None)
+    assert names(tmp_path) == ["m", "tiny.gguf"]
+    monkeypatch.undo()
+    file.write_bytes(GGUF[:-1])
+    assert names(tmp_path) == ["m"]
+
+
 @pytest.mark.parametrize("index", [b"{", b"[]", b'{"weight_map": 5}', b'{"weight_map": {"a": 1}}'])
 def test_an_index_that_can_not_be_read_is_no_model(tmp_path, index):
     put(tmp_path / "m/model.safetensors.index.json", index)

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -134,3 +135,22 @@ async def test_a_helper_that_ignores_sigterm_is_killed_after_its_grace():
     with pytest.raises(TimedOut):
         await ask(helper, "say", silence=1.0)
     assert helper._process is None
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "llmgw_agent.host.disk_side",
+        "llmgw_agent.host.tree_side",
+        "llmgw_agent.probe.nvml_side",
+        "llmgw_agent.probe.bandwidth_side",
+    ],
+)
+def test_a_helper_that_stays_loads_no_loop_no_tls_and_no_log(module):
+    loads = f"import {module}, sys; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", loads], env=ENVIRON, capture_output=True, text=True, check=True
+    )
+    loaded = set(done.stdout.split())
+    assert module in loaded
+    assert not loaded & {"asyncio", "ssl", "_hashlib", "logging", "structlog", "rich", "httpx"}

@@ -97,3 +97,11 @@ async def test_the_limit_is_the_whole_answers(http):
         with pytest.raises(TimedOut):
             await http.request("GET", f"http://127.0.0.1:{port}/", timeout=0.3)
         await asyncio.wait_for(gone.wait(), 5)
+
+
+async def test_authorities_are_read_when_the_first_address_needs_them(http, server, monkeypatch):
+    server.paths["/x"] = Served(b"hello")
+    monkeypatch.setattr("ssl.SSLContext.load_verify_locations", None)
+    assert (await http.request("GET", f"{server.url}/x", timeout=10)).status == 200
+    with pytest.raises(TypeError):
+        await http.request("GET", server.url.replace("http://", "https://"), timeout=10)

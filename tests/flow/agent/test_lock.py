@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from llmgw.base.errors import Refused
-from llmgw_agent.host.lock import only_one, try_lock, waited_for
+from llmgw_agent.host.lock import only_one, try_lock
+from llmgw_agent.host.lock_wait import waited_for
 from tests.fakes.clock import FakeClock, settle
 from tests.waiting import wait_for
 

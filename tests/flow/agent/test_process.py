@@ -45,6 +45,7 @@ class Agent:
             "address": "127.0.0.1",
             "weights_dir": str(self.directory / "weights"),
             "engines_dir": str(self.directory / "engines"),
+            "measure_bandwidth": False,
             **changes,
         }
         path = self.directory / "agent.yaml"

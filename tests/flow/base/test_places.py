@@ -1,12 +1,14 @@
 """Where files lie, and who else may read or change them."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from llmgw.base.errors import NotFound, Refused
-from llmgw.base.places import Places, check_ours, private_dir, read_private
+from llmgw.base.places import Places, check_ours, private_dir, read_private, usable_dir
+from tests.flow.conftest import NOBODY
 
 XDG = {"HOME": "/h", "XDG_CONFIG_HOME": "/c", "XDG_STATE_HOME": "/s", "XDG_CACHE_HOME": "/w"}
 
@@ -93,3 +95,34 @@ def test_a_file_or_directory_of_somebody_else_is_refused_with_the_command(tmp_pa
     with pytest.raises(Refused, match="belongs to uid 4242"):
         private_dir(tmp_path)
     os.chown(tmp_path, 0, -1)
+
+
+@pytest.mark.parametrize("kind", [usable_dir, private_dir])
+@pytest.mark.parametrize("mode", [0o500, 0o600, 0o300])
+def test_a_directory_whose_mode_keeps_its_user_out_is_refused_with_the_command(
+    nobodys: Path, kind: Callable[[Path], Path], mode: int
+) -> None:
+    path = kind(nobodys / "below" / "it")
+    path.chmod(mode)
+    with pytest.raises(Refused, match=f"mode {mode:o} keeps its own user out") as caught:
+        kind(path)
+    assert caught.value.hint == f"run: chmod u+rwx {path}"
+    path.chmod(0o700)
+    assert kind(path) == path
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make one that others may not write")
+def test_a_directory_of_somebody_else_is_used_as_far_as_this_user_may(nobodys: Path) -> None:
+    path = nobodys / "weights"
+    os.seteuid(0)
+    path.mkdir()
+    path.chmod(0o755)
+    os.seteuid(NOBODY)
+    words = f"{path}: belongs to uid 0, and uid {NOBODY} may not read and write there"
+    with pytest.raises(Refused) as caught:
+        usable_dir(path)
+    assert (caught.value.message, caught.value.hint) == (words, f"run: chown {NOBODY} {path}")
+    os.seteuid(0)
+    path.chmod(0o777)
+    os.seteuid(NOBODY)
+    assert usable_dir(path) == path

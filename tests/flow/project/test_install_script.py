@@ -1,6 +1,7 @@
 """`install.sh`: what it says when it can't, and that two of them take turns. Python is a fake."""
 
 import fcntl
+import mmap
 import os
 import shutil
 import subprocess
@@ -9,12 +10,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-TOOLS = ("sh", "dirname", "cat", "cksum", "tr", "rm", "mkdir", "cp", "sed", "flock")
+TOOLS = ("sh", "dirname", "cat", "cksum", "tr", "rm", "mkdir", "cp", "sed", "grep", "flock")
 PYTHON = """#!/bin/sh
 # Stands for python3 and for the environment's python: venv copies it, all else succeeds.
 case "$1 $2" in
 "--version ") echo "Python 3.11.0" ;;
-"-m venv") [ -z "$NO_VENV" ] && mkdir -p "$4/bin" && cp "$0" "$4/bin/python" ;;
+"-m venv") [ -z "$NO_VENV" ] && rm -rf "$4" && mkdir -p "$4/bin" && cp "$0" "$4/bin/python" ;;
 "-m pip") [ -z "$NO_INDEX" ] || { echo "no index" >&2; exit 1; } ;;
 esac
 """
@@ -34,9 +35,9 @@ def checkout(tmp_path: Path) -> Path:
     return there
 
 
-def install(checkout: Path, **environ: str) -> "subprocess.Popen[str]":
+def install(checkout: Path, what: str = "venv", **environ: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        ["./install.sh", "venv"],
+        ["./install.sh", what],
         cwd=checkout,
         env={"PATH": str(checkout / "bin"), **environ},
         stdout=subprocess.PIPE,
@@ -92,3 +93,50 @@ def test_a_second_one_waits_until_the_first_has_made_the_environment(checkout: P
     second.communicate(timeout=30)
     assert second.returncode == 0
     assert (checkout / ".venv" / ".llmgw-stamp").exists()
+
+
+def made(checkout: Path, what: str) -> str:
+    """Run the script, which must do what it is asked; return what it said."""
+    process = install(checkout, what)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 0, said
+    return said
+
+
+@pytest.mark.parametrize(("first", "then"), [("venv", "test"), ("test", "venv")])
+def test_an_environment_of_the_same_locks_is_added_to_and_never_cleared(
+    checkout: Path, first: str, then: str
+) -> None:
+    assert "making .venv" in made(with_python(checkout), first)
+    there = checkout / ".venv" / "used-by-a-demo"
+    there.touch()
+    assert ("adding to .venv what the tests need" in made(checkout, then)) == (then == "test")
+    assert there.exists()
+    assert made(checkout, "test") == ""
+    assert there.exists()
+
+
+def test_what_could_not_be_added_leaves_the_environment_as_it_was(checkout: Path) -> None:
+    made(with_python(checkout), "venv")
+    process = install(checkout, "test", NO_INDEX="1")
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert "could not install requirements/dev.lock" in said
+    assert "making .venv" not in made(checkout, "venv")
+
+
+def test_an_environment_in_use_is_not_cleared_when_the_project_has_changed(checkout: Path) -> None:
+    made(with_python(checkout), "venv")
+    used = checkout / ".venv" / "module.so"
+    used.write_bytes(b"x")
+    with (checkout / "pyproject.toml").open("a") as project:
+        project.write("# changed\n")
+    with used.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ):
+        process = install(checkout, "test")
+        _, said = process.communicate(timeout=30)
+        assert process.returncode == 1
+        assert "can't be made anew while it is in use" in said
+        assert f"(process {os.getpid()})" in said
+        assert used.exists()
+    assert "making .venv" in made(checkout, "test")
+    assert not used.exists()

@@ -88,6 +88,7 @@ LISTS = (
     ("keys",),
     ("gateways",),
     ("events",),
+    ("hardware",),
     ("audit",),
     ("usage",),
     ("token", "list"),

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmgw.base.errors import Unreadable
-from llmgw.base.units import parse_seconds, show_bytes, show_seconds
+from llmgw.base.units import counted, parse_seconds, show_bytes, show_seconds
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,8 @@ def test_durations_are_shown_short(seconds: float, text: str) -> None:
 def test_no_text_makes_the_reader_raise_anything_but_unreadable(text: str) -> None:
     with suppress(Unreadable):
         assert parse_seconds(text) >= 0
+
+
+def test_a_count_comes_with_its_noun():
+    assert [counted(number, "disk") for number in (0, 1, 2)] == ["0 disks", "1 disk", "2 disks"]
+    assert counted(2, "entry", "entries") == "2 entries"

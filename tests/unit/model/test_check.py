@@ -6,9 +6,11 @@ from llmgw.model.catalog import Model, PackageRef, PathSource, Profile, UrlSourc
 from llmgw.model.check import check_model, check_settings, fingerprint
 from llmgw.model.settings import (
     ClusterSettings,
+    DiscoverySettings,
     EngineBuild,
     EngineOrder,
     LinkSettings,
+    PrometheusSettings,
     Settings,
 )
 
@@ -120,3 +122,53 @@ def test_a_build_that_could_bring_anything_else_is_refused(
     found = check_settings(Settings(engines={"llamacpp": EngineOrder(builds=(build,))}))
     where = "engines.llamacpp.builds[0]"
     assert [one.path for one in found] == [f"{where}.{problem}" if problem else where]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "http://127.0.0.1:9400/metrics",
+        "https://prometheus.example/prometheus",
+        "http://[::1]:9400/metrics",
+    ],
+)
+def test_an_address_that_agents_or_the_control_plane_ask_may_be_written(url):
+    settings = Settings(
+        discovery=DiscoverySettings(dcgm_exporter=url), prometheus=PrometheusSettings(url=url)
+    )
+    assert check_settings(settings) == ()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "127.0.0.1:9400",
+        "ftp://host/metrics",
+        "http://",
+        "http:///metrics",
+        "http://host:99999/metrics",
+        "http://[::1/metrics",
+        "http://ho st/metrics",
+        "file:///etc/shadow",
+    ],
+)
+def test_what_is_no_address_is_refused_with_its_path(url):
+    settings = Settings(
+        discovery=DiscoverySettings(dcgm_exporter=url), prometheus=PrometheusSettings(url=url)
+    )
+    found = check_settings(settings)
+    assert [problem.path for problem in found] == ["discovery.dcgm_exporter", "prometheus.url"]
+    assert all("address" in problem.words for problem in found)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://user:secret@host/metrics", "https://token@host", "ftp://u:secret@host"]
+)
+def test_an_address_with_a_password_is_refused_without_repeating_it(url):
+    problems = check_settings(Settings(prometheus=PrometheusSettings(url=url)))
+    (problem,) = problems
+    assert problem.path == "prometheus.url"
+    assert "password" in problem.words
+    assert "secret" not in problem.words
+    assert "token" not in problem.words

@@ -110,10 +110,13 @@ def test_a_replica_with_cards_takes_all_layers_there():
     assert command.env["GGML_VK_VISIBLE_DEVICES"] == "3,1"
 
 
-def test_vulkan_can_see_no_mig_instance():
-    instance = (Device(uuid="MIG-a", kind="mig", number=1102),)
+def test_a_replica_on_a_mig_instance_is_given_it_through_cuda_alone():
+    instance = (Device(uuid="MIG-a", kind="mig", number=1102, card_uuid="GPU-a"),)
     command = LlamaCpp().command(launch(spec(devices=("MIG-a",)), devices=instance))
-    assert command.env["GGML_VK_VISIBLE_DEVICES"] == ""
+    assert "GGML_VK_VISIBLE_DEVICES" not in command.env
+    assert (after(command.argv, "-ngl"), after(command.argv, "--device")) == ("999", "CUDA0")
+    old = launch(spec(devices=("MIG-a",)), devices=instance, options=frozenset({"-m"}))
+    assert "--device" not in LlamaCpp().command(old).argv
 
 
 def test_what_a_profile_does_not_say_is_left_to_the_engine():

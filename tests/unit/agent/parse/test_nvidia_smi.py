@@ -1,6 +1,8 @@
-"""nvidia-smi's tables: a field that is missing costs itself, and a broken card is never silent."""
+"""nvidia-smi's tables: a field that is missing costs itself, and a broken card is never silent.
 
-from contextlib import suppress
+Values of recorded answers are typed from their text, which stands beside them.
+"""
+
 from pathlib import Path
 
 import pytest
@@ -8,42 +10,53 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmgw.base.errors import Unreadable
-from llmgw_agent.parse.cards import CardsSeen, devices, samples, since
+from llmgw.model.device import NvlinkFabric, PciLink
+from llmgw_agent.parse.card_devices import devices, samples
+from llmgw_agent.parse.card_history import since
+from llmgw_agent.parse.cards import LOST, RESET_REQUIRED, Card, CardProcess, CardsSeen
 from llmgw_agent.parse.nvidia_smi import (
-    APP_FIELDS,
     CARD_FIELDS,
+    LINK_FIELDS,
     NEWER_FIELDS,
     read_cards,
-    read_failure,
+    read_fields,
+    read_file,
     read_processes,
-    read_rows,
-    unknown_field,
     with_processes,
 )
+from tests.only import only
 
-FIXTURES = Path(__file__).parents[3] / "fixtures"
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "nvidia-smi-csv"
 MIB = 1 << 20
+UUID = "GPU-b8f1448c-f86e-f2ef-19fa-f3a1b98cc44f"
 HEADER = ", ".join((*CARD_FIELDS, *NEWER_FIELDS))
 H100 = (
-    "0, GPU-1, NVIDIA H100 80GB HBM3, 00000000:18:00.0, 81559, 1234, 97, 40, 55, 612.30, 700.00, "
-    "1980, [N/A], 550.54.15, Disabled, 0, 3, 0x0000000000000004, 9.0"
+    f"0, {UUID}, NVIDIA H100 80GB HBM3, 00000000:18:00.0, 81559, 1234, 97, 40, 55, 612.30, "
+    "700.00, 1980, [N/A], 550.54.15, 63, Disabled, 0, 3, 0x0000000000000004, 9.0"
 )
 
 
 def text(name: str) -> str:
-    folder = "nvidia-smi-csv" if name.endswith(".csv") else "nvidia-smi-errors"
-    return (FIXTURES / folder / name).read_text()
+    return (FIXTURES / name).read_text()
 
 
 def test_a_card_is_read_by_its_header_and_an_absent_fan_is_none():
-    (card,) = read_cards(text("p100-query.csv")).cards
-    assert card.name == "Tesla P100-PCIE-16GB"
-    assert card.uuid == "GPU-b8f1448c-f86e-f2ef-19fa-f3a1b98cc44f"
-    assert card.fan is None
-    assert (card.busy, card.bandwidth, card.power, card.temperature) == (0.0, 0.0, 28.16, 37.0)
-    assert card.sm_clock == 405.0
-    assert card.memory_used == 0
-    assert card.trouble is None
+    # Tesla P100-PCIE-16GB, GPU-b8f1448c-…, [N/A], P0, 103, 0, 16280, 0, 0, 37, 28.16, 405, 405, …
+    assert read_file(text("p100-query.csv")) == CardsSeen(
+        cards=(
+            Card(
+                uuid="GPU-b8f1448c-f86e-f2ef-19fa-f3a1b98cc44f",
+                name="Tesla P100-PCIE-16GB",
+                memory_used=0,  # memory.used [MiB]: 0
+                busy=0.0,  # utilization.gpu [%]: 0
+                bandwidth=0.0,  # utilization.memory [%]: 0
+                temperature=37.0,  # temperature.gpu: 37
+                power=28.16,  # power.draw [W]: 28.16
+                sm_clock=405.0,  # clocks.current.sm [MHz]: 405
+                fan=None,  # fan.speed [%]: [N/A]
+            ),
+        )
+    )
 
 
 def test_cards_without_a_header_are_read_by_the_fields_that_were_asked_for():
@@ -52,32 +65,79 @@ def test_cards_without_a_header_are_read_by_the_fields_that_were_asked_for():
         *("utilization.gpu", "memory.used", "memory.total"),
     )
     cards = read_cards(text("titanx-8-nounits.csv"), fields).cards
+    # 0, GPU-26acce60-5966-df85-dd8b-7ad73a76247b, GeForce GTX TITAN X, 25, 0, 802, 12206
+    assert cards[0] == Card(
+        index=0,
+        uuid="GPU-26acce60-5966-df85-dd8b-7ad73a76247b",
+        name="GeForce GTX TITAN X",
+        temperature=25.0,
+        busy=0.0,
+        memory_used=802 * MIB,
+        memory_total=12206 * MIB,
+        memory_of_its_own=True,
+    )
+    # … 25, 0, 802 / 54, 86, 10032 / 55, 85, 6442 / 58, 60, 6442 / 55, 84, 6459 / 54, 83, 6440 /
+    # 56, 83, 6451 / 55, 82, 6442
+    assert [card.temperature for card in cards] == [25, 54, 55, 58, 55, 54, 56, 55]
+    assert [card.busy for card in cards] == [0, 86, 85, 60, 84, 83, 83, 82]
+    used = (802, 10032, 6442, 6442, 6459, 6440, 6451, 6442)
+    assert [card.memory_used for card in cards] == [mib * MIB for mib in used]
     assert [card.index for card in cards] == list(range(8))
-    assert [card.busy for card in cards] == [0.0, 86.0, 85.0, 60.0, 84.0, 83.0, 83.0, 82.0]
-    assert cards[1].memory_used == 10032 * MIB
-    (device, *_) = devices(cards)
-    assert device.device_class == "gtx-titan-x-12g"
+    with pytest.raises(Unreadable, match="no names of columns"):
+        read_file(text("titanx-8-nounits.csv"))
 
 
 def test_unified_memory_is_unknown_and_neither_zero_nor_a_lost_card():
-    (card,) = read_cards(text("gb10-memory-na.csv")).cards
-    assert card.memory_total is None
-    assert card.memory_of_its_own is False
-    assert (card.busy, card.power, card.temperature) == (0.0, 11.17, 35.0)
+    # [N/A], [N/A], [N/A], 0 %, 11.17 W, 35
+    assert read_file(text("gb10-memory-na.csv")).cards == (
+        Card(
+            memory_total=None,
+            memory_used=None,
+            memory_of_its_own=False,
+            busy=0.0,
+            power=11.17,
+            temperature=35.0,
+        ),
+    )
+
+
+def test_a_column_is_known_by_both_its_names():
+    # index, fabric.clique_id / 0, 1 / 1, 1 / 2, 1 / 3, 1
+    cards = read_file(text("fabric-clique.csv")).cards
+    assert cards == tuple(Card(index=index, fabric=NvlinkFabric(clique_id=1)) for index in range(4))
+    asked = read_cards(text("fabric-clique.csv"), ("index", "fabric.cliqueId"))
+    assert asked.cards == cards
+
+
+def test_which_fields_a_driver_knows():
+    fields = read_fields(text("help-query-gpu-510.txt"))
+    # "utilization.gpu" / "mig.mode.current" / "pcie.link.gen.max" / "clocks.current.sm" or
+    # "clocks.sm" / "enforced.power.limit" / "temperature.memory" / "compute_cap"
+    assert {
+        *("utilization.gpu", "mig.mode.current", "pcie.link.gen.max", "clocks.current.sm"),
+        *("clocks.sm", "enforced.power.limit", "temperature.memory", "compute_cap"),
+    } <= fields
+    assert not {"pcie.link.gen.gpumax", "fabric.state", "Default", "0"} & fields
+    # Every field that the agent asks for first is known to a driver of 2022.
+    assert {*CARD_FIELDS, *NEWER_FIELDS} <= fields
+    with pytest.raises(Unreadable, match="Invalid combination"):
+        read_fields("Invalid combination of input arguments.")
 
 
 def test_every_field_of_a_healthy_card_reaches_its_records():
     seen = read_cards(f"{HEADER}\n{H100}\n")
     assert seen.driver == "550.54.15"
-    (device,) = devices(seen.cards)
+    device = only(devices(seen.cards))
     assert device.device_class == "h100-80g"
     assert device.memory_bytes == 81559 * MIB
     assert device.unified is False
     assert device.compute_capability == "9.0"
     assert device.unhealthy == ()
-    (sample,) = samples(seen.cards, frozenset(), 1.5)
+    sample = only(samples(seen.cards, frozenset(), 1.5))
     assert sample.throttle_reasons == ("power cap",)
     assert (sample.ecc_corrected, sample.ecc_uncorrected) == (0, 3)
+    assert (sample.temperature_celsius, sample.memory_temperature_celsius) == (55.0, 63.0)
+    assert (sample.power_watts, sample.power_limit_watts) == (612.3, 700.0)
     assert (sample.fan_percent, sample.age) == (None, 1.5)
     assert sample.foreign is None
 
@@ -86,121 +146,108 @@ def test_a_header_that_a_newer_driver_spells_otherwise_costs_nothing():
     header = HEADER.replace("clocks.sm", "clocks.current.sm [MHz]").replace(
         "clocks_throttle_reasons.active", "clocks_event_reasons.active"
     )
-    (card,) = read_cards(f"{header}\n{H100}\n").cards
+    card = only(read_cards(f"{header}\n{H100}\n").cards)
     assert (card.sm_clock, card.throttle_bits) == (1980.0, 4)
 
 
 def test_a_shorter_row_lacks_its_last_fields_alone():
-    (card,) = read_cards(f"{HEADER}\n{', '.join(H100.split(', ')[:8])}\n").cards
+    seen = read_cards(f"{HEADER}\n{', '.join(H100.split(', ')[:8])}\n")
+    card = only(seen.cards)
     assert card.bandwidth == 40.0
     assert (card.temperature, card.mig, card.compute_capability) == (None, None, None)
+    assert seen.cut is False
+
+
+def test_a_row_that_was_cut_is_not_believed_and_the_others_are():
+    other = H100.replace(UUID, "GPU-1954f77f-b1d1-8dba-6fd1-0cf40b811dd9")
+    for half in (H100[:70], H100[:-2].rpartition(", ")[0], "0"):
+        seen = read_cards(f"{HEADER}\n{other}\n{half}")
+        assert seen.cut is True
+        assert only(seen.cards).uuid == "GPU-1954f77f-b1d1-8dba-6fd1-0cf40b811dd9"
+    with pytest.raises(Unreadable):
+        read_cards(f"{HEADER}\n{H100[:70]}")
+    whole = read_cards(f"{HEADER}\n{other}\n{H100}")
+    assert (len(whole.cards), whole.cut) == (2, False)
+
+
+def test_a_part_of_a_uuid_is_no_uuid():
+    card = only(read_cards(f"{HEADER}\n{H100.replace(UUID, UUID[:20])}\n").cards)
+    assert card.uuid is None
+    assert card.trouble == f"the driver does not tell the card's UUID: {UUID[:20]}"
 
 
 def test_unknown_error_in_a_field_costs_that_field():
     row = H100.replace("612.30", "[Unknown Error]").replace("97, 40", "ERR!, 40")
-    (card,) = read_cards(f"{HEADER}\n{row}\n").cards
-    assert (card.power, card.busy, card.bandwidth, card.uuid) == (None, None, 40.0, "GPU-1")
-
-
-def test_a_card_that_tells_no_uuid_is_unhealthy_and_not_absent():
-    row = H100.replace("GPU-1", "[Unknown Error]")
-    (device,) = devices(read_cards(f"{HEADER}\n{row}\n").cards)
-    assert device.uuid == "unreadable-00000000:18:00.0"
-    assert device.unhealthy is not None
-    assert "Unknown Error" in device.unhealthy[0]
-
-
-def test_a_card_in_mig_mode_is_kept_from_placement():
-    row = H100.replace("Disabled", "Enabled")
-    seen = read_cards(f"{HEADER}\n{row}\n")
-    (device,) = devices(seen.cards)
-    assert device.mig_enabled is True
-    assert device.unhealthy
-    assert samples(seen.cards, frozenset(), 0.0)[0].busy_percent is None
-
-
-def test_a_lost_card_is_told_with_the_tools_words():
-    for name, address in (
-        ("gpu-lost.txt", "0000:02:00.0"),
-        ("unknown-error-2080ti.txt", "0000:0B:00.0"),
-    ):
-        seen = read_failure(text(name), 15)
-        (card,) = seen.cards
-        assert card.pci_address == address
-        assert card.trouble is not None
-        assert "Unable to determine the device handle" in card.trouble
-        assert seen.warning is not None
-
-
-def test_no_devices_is_no_failure_and_no_driver_is_a_warning():
-    assert read_failure(text("no-devices.txt"), 6) == CardsSeen()
-    seen = read_failure(text("driver-not-loaded.txt"), 9)
-    assert seen.cards == ()
-    assert "driver is not loaded" in (seen.warning or "")
-
-
-def test_a_driver_that_was_updated_asks_for_a_reboot():
-    said = "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 550"
-    assert "reboot" in (read_failure(said, 18).warning or "")
-
-
-def test_anything_else_is_unreadable_and_quoted():
-    with pytest.raises(Unreadable, match="segmentation fault"):
-        read_failure("segmentation fault", -11)
-
-
-def test_a_field_that_a_driver_does_not_know_is_named():
-    assert unknown_field('Field "compute_cap" is not a valid field to query.\n') == "compute_cap"
-    assert unknown_field("No devices were found") is None
-
-
-def test_processes_are_put_on_their_cards_and_own_ones_are_not_foreign():
-    apps = "gpu_uuid, pid, used_gpu_memory [MiB], process_name\nGPU-1, 12, 512, python\n"
-    apps += "GPU-1, 13, [N/A], [Not Found]\nGPU-9, 14, 1, x\n"
-    seen = with_processes(read_cards(f"{HEADER}\n{H100}\n"), read_processes(apps))
-    (sample,) = samples(seen.cards, frozenset({12}), 0.0)
-    assert sample.foreign is not None
-    (foreign,) = sample.foreign
-    assert (foreign.pid, foreign.memory_bytes, foreign.command) == (13, None, None)
-
-
-def test_a_card_that_vanished_stays_as_unhealthy():
-    before = read_cards(f"{HEADER}\n{H100}\n")
-    now = since(before.cards, CardsSeen())
-    (device,) = devices(now.cards)
-    assert device.uuid == "GPU-1"
-    assert device.device_class == "h100-80g"
-    assert device.unhealthy == ("the driver no longer lists the card",)
-
-
-def test_a_lost_card_keeps_the_name_it_had_and_the_others_are_unreadable_too():
-    row = H100.replace("GPU-1", "GPU-2").replace("00000000:18:00.0", "00000000:2a:00.0")
-    before = read_cards(f"{HEADER}\n{H100}\n{row}\n")
-    lost = "Unable to determine the device handle for GPU 0000:18:00.0: GPU is lost.  Reboot"
-    now = devices(since(before.cards, read_failure(lost, 15)).cards)
-    assert [device.uuid for device in now] == ["GPU-1", "GPU-2"]
-    assert all(device.unhealthy for device in now)
+    card = only(read_cards(f"{HEADER}\n{row}\n").cards)
+    assert (card.power, card.busy, card.bandwidth, card.uuid) == (None, None, 40.0, UUID)
+    assert card.trouble is None
 
 
 @pytest.mark.parametrize(
-    ("name", "memory_mib", "expected"),
+    ("cell", "trouble"),
     [
-        ("NVIDIA A100-SXM4-40GB", 40960, "a100-40g"),
-        ("NVIDIA A100 80GB PCIe", 81920, "a100-80g"),
-        ("NVIDIA H200", 143771, "h200-141g"),
-        ("NVIDIA L40S", 46068, "l40s-48g"),
-        ("Tesla T4", 15360, "t4-16g"),
-        ("NVIDIA GeForce RTX 4090", 24564, "rtx-4090-24g"),
-        ("NVIDIA GH200 480GB", 97871, "gh200-96g"),
-        ("NVIDIA GB10", None, "gb10"),
-        ("Tesla V100-SXM2-32GB", None, "v100-32g"),
+        ("[GPU is lost]", LOST),
+        ("[GPU requires reset]", RESET_REQUIRED),
+        ("[Unknown Error]", "the driver answers nothing for the card: [Unknown Error]"),
     ],
 )
-def test_classes_are_those_that_people_count(name, memory_mib, expected):
-    from llmgw_agent.parse.cards import device_class
+def test_a_card_that_answers_nothing_is_unhealthy_and_not_absent(cell: str, trouble: str):
+    row = H100.replace("81559, 1234, 97, 40, 55, 612.30", ", ".join([cell] * 6))
+    device = only(devices(read_cards(f"{HEADER}\n{row}\n").cards))
+    assert (device.uuid, device.unhealthy) == (UUID, (trouble,))
 
-    memory = None if memory_mib is None else memory_mib * MIB
-    assert device_class(name, memory) == expected
+
+def test_a_card_that_tells_no_uuid_is_unhealthy_and_not_absent():
+    row = H100.replace(UUID, "[Unknown Error]")
+    device = only(devices(read_cards(f"{HEADER}\n{row}\n").cards))
+    assert device.uuid == "unreadable-00000000:18:00.0"
+    assert device.unhealthy == ("the driver does not tell the card's UUID: [Unknown Error]",)
+
+
+def test_a_card_that_is_lost_stands_beside_the_rows_of_the_others():
+    said = "Unable to determine the device handle for GPU1: 0000:34:00.0: Unknown Error"
+    healthy, lost = read_cards(f"{said}\n{HEADER}\n{H100}\n").cards
+    assert (healthy.uuid, healthy.trouble) == (UUID, None)
+    assert (lost.index, lost.pci_address) == (1, "0000:34:00.0")
+    assert lost.trouble == f"nvidia-smi: {said}"
+
+
+def test_what_is_said_between_rows_is_no_card():
+    noise = "WARNING: infoROM is corrupted at gpu 0000:18:00.0, see above"
+    assert only(read_cards(f"{HEADER}\n{H100}\n{noise}\n").cards).uuid == UUID
+
+
+def test_links_are_read_apart_and_what_an_older_driver_leaves_out_is_none():
+    header = ", ".join(LINK_FIELDS)
+    card = only(read_cards(f"{header}\n0, {UUID}, 3, 8, 16, 4, 3\n", LINK_FIELDS).cards)
+    assert card.pci == PciLink(max_generation=3, card_generation=4, lanes=8, max_lanes=16)
+    assert card.slot_generation == 3
+    older = LINK_FIELDS[:5]
+    card = only(read_cards(f"{', '.join(older)}\n0, {UUID}, 3, 8, 16\n", older).cards)
+    assert card.pci == PciLink(max_generation=3, lanes=8, max_lanes=16)
+    row = f"0, {UUID}, [N/A], [N/A], [N/A]"
+    assert only(read_cards(f"{', '.join(older)}\n{row}\n", older).cards).pci is None
+
+
+def test_processes_are_put_on_their_cards_and_own_ones_are_not_foreign():
+    other = "GPU-1954f77f-b1d1-8dba-6fd1-0cf40b811dd9"
+    apps = (
+        "gpu_uuid, pid, used_gpu_memory [MiB], process_name\n"
+        f"{UUID}, 12, 512, python\n{UUID}, 13, [N/A], [Not Found]\n"
+        f"{other}, 14, 1, /opt/a, b/x\n"
+    )
+    found = read_processes(apps)
+    assert found[other] == (CardProcess(pid=14, name="/opt/a, b/x", memory_bytes=MIB, kind="C"),)
+    seen = with_processes(read_cards(f"{HEADER}\n{H100}\n"), found)
+    sample = only(samples(seen.cards, frozenset({12}), 0.0))
+    foreign = only(sample.foreign)
+    assert (foreign.pid, foreign.memory_bytes, foreign.command) == (13, None, None)
+
+
+def test_a_list_of_processes_that_was_cut_says_nothing():
+    with pytest.raises(Unreadable, match="end in the middle"):
+        read_processes(f"gpu_uuid, pid, used_gpu_memory [MiB], process_name\n{UUID}, 12")
+    assert read_processes("") == {}
 
 
 CSV_NOISE = st.one_of(
@@ -212,24 +259,21 @@ CSV_NOISE = st.one_of(
 
 
 @given(CSV_NOISE)
-def test_no_table_makes_the_reader_raise_anything_but_unreadable(noise):
-    for whole in (noise, f"{HEADER}\n{noise}"):
+def test_no_table_makes_the_reader_raise_anything_but_unreadable(noise: str):
+    for whole in (noise, f"{HEADER}\n{noise}", f"{HEADER}\n{H100}\n{noise}"):
         try:
             seen = read_cards(whole)
         except Unreadable:
             continue
-        devices(seen.cards)
+        again = since(seen.cards, seen)
+        assert len({device.uuid for device in devices(again.cards)}) == len(devices(again.cards))
         samples(seen.cards, frozenset(), None)
-        since(seen.cards, CardsSeen())
 
 
 @given(CSV_NOISE)
-def test_no_list_of_processes_raises(noise):
-    read_processes(noise)
-    read_rows(noise, APP_FIELDS)
-
-
-@given(st.text(), st.integers(-20, 255))
-def test_no_failure_raises_anything_but_unreadable(said, rc):
-    with suppress(Unreadable):
-        read_failure(said, rc)
+def test_no_other_table_raises_anything_but_unreadable(noise: str):
+    for read in (read_processes, read_fields, read_file):
+        try:
+            read(noise)
+        except Unreadable:
+            continue

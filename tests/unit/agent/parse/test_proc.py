@@ -13,6 +13,7 @@ from llmgw_agent.parse.meminfo import read_meminfo
 from llmgw_agent.parse.os_release import read_os_release
 from llmgw_agent.parse.proc_stat import (
     CpuTimes,
+    Load,
     busy_percent,
     read_loadavg,
     read_process,
@@ -28,41 +29,74 @@ def text(name: str) -> str:
 
 def test_a_laptops_processor_has_avx2_and_no_avx512():
     seen = read_cpuinfo(text("cpuinfo-i7-8650u.txt"))
+    # model name	: Intel(R) Core(TM) i7-8650U CPU @ 1.90GHz
     assert seen.model == "Intel(R) Core(TM) i7-8650U CPU @ 1.90GHz"
-    assert seen.extensions is not None
-    assert "avx2" in seen.extensions
-    assert not any(name.startswith(("avx512", "amx")) for name in seen.extensions)
+    # flags		: … ssse3 sdbg fma cx16 … xsave avx f16c rdrand … hle avx2 smep …
+    assert seen.extensions == ("fma", "avx", "f16c", "avx2")
     assert seen.x86
 
 
 def test_a_server_processor_shows_avx512_and_amx():
     seen = read_cpuinfo(text("cpuinfo-model_not_supported.txt"))
-    assert {"avx2", "avx512", "amx", "amx-bf16"} <= set(seen.extensions or ())
+    # model name      : Intel(R) Xeon(R) Platinum 8480+
+    assert seen.model == "Intel(R) Xeon(R) Platinum 8480+"
+    # flags           : … fma … avx f16c … avx2 … avx512f … avx_vnni avx512_bf16 … avx512_vnni …
+    #                   amx_bf16 avx512_fp16 amx_tile amx_int8 …
+    assert seen.extensions == (
+        *("fma", "avx", "f16c", "avx2", "avx512", "avx-vnni", "avx512-bf16", "avx512-vnni"),
+        *("amx-bf16", "amx", "amx-int8"),
+    )
 
 
 def test_an_arm_processor_has_neon_and_sve_and_is_not_expected_to_have_avx2():
     seen = read_cpuinfo(text("cpuinfo-grace-aarch64.txt"))
-    assert {"neon", "sve", "sve2", "i8mm", "bf16"} <= set(seen.extensions or ())
+    # Features	: fp asimd … sve … sve2 … svei8mm svebf16 i8mm bf16 dgh bti
+    assert seen.extensions == ("neon", "sve", "sve2", "i8mm", "bf16")
+    # CPU implementer	: 0x41      CPU part	: 0xd4f      no "model name", no "flags"
     assert seen.model == "arm 0x41 part 0xd4f"
     assert not seen.x86
 
 
-@pytest.mark.parametrize("name", ["cpuinfo-qemu64-no-avx2.txt", "cpuinfo-vendor_not_supported.txt"])
-def test_a_processor_without_avx2_says_so(name):
-    seen = read_cpuinfo(text(name))
+def test_qemus_default_processor_shows_no_avx2_at_all():
+    seen = read_cpuinfo(text("cpuinfo-qemu64-no-avx2.txt"))
+    # model name          : QEMU Virtual CPU version 2.5+
+    assert seen.model == "QEMU Virtual CPU version 2.5+"
+    # flags               : fpu de pse … sse sse2 ht syscall nx … 3dnowprefetch vmmcall
+    assert seen.extensions == ()
     assert seen.x86
-    assert "avx2" not in (seen.extensions or ())
+
+
+def test_a_processor_of_before_avx_has_no_extension_that_engines_use():
+    seen = read_cpuinfo(text("cpuinfo-vendor_not_supported.txt"))
+    # model name	: AMD Phenom(tm) 9550 Quad-Core Processor
+    assert seen.model == "AMD Phenom(tm) 9550 Quad-Core Processor"
+    # flags		: fpu vme de pse … cx16 popcnt lahf_lm … 3dnowprefetch osvw ibs
+    assert seen.extensions == ()
+    assert seen.x86
 
 
 def test_available_memory_that_a_kernel_does_not_say_is_none_not_zero():
     memory = read_meminfo(text("meminfo-ne.txt"))
+    # MemTotal:        3742148 kB
     assert memory.total_bytes == 3742148 * 1024
+    # MemFree:          225472 kB, then Buffers: the kernel is older than MemAvailable.
     assert memory.available_bytes is None
 
 
 def test_available_memory_is_read_where_it_is_said():
     memory = read_meminfo("MemTotal:  2048 kB\nMemFree: 1 kB\nMemAvailable:  0 kB\n")
     assert memory.available_bytes == 0
+
+
+def test_available_memory_that_is_garbled_costs_itself():
+    memory = read_meminfo("MemTotal:  2048 kB\nMemAvailable:  x kB\n")
+    assert (memory.total_bytes, memory.available_bytes) == (2048 * 1024, None)
+
+
+@pytest.mark.parametrize("total", ["x kB", "0 kB", "2048 MB", ""])
+def test_a_total_that_is_none_is_unreadable(total):
+    with pytest.raises(Unreadable, match="MemTotal"):
+        read_meminfo(f"MemTotal: {total}\nMemAvailable: 1 kB\n")
 
 
 def test_meminfo_without_a_total_is_unreadable():
@@ -72,7 +106,10 @@ def test_meminfo_without_a_total_is_unreadable():
 
 def test_use_between_two_readings_of_a_busy_machine():
     before, after = read_stat(text("stat-first.txt")), read_stat(text("stat-second.txt"))
-    assert before.cpus == 2
+    # cpu  214190 40561 27178 79428 97 0 515 1412 0 0      cpu0 …      cpu1 …
+    assert before == CpuTimes(busy=283856, total=363381, cpus=2)
+    # cpu  214549 40572 27207 79428 97 0 517 1414 0 0
+    assert after == CpuTimes(busy=284259, total=363784, cpus=2)
     # 403 busy ticks of 403: no idle tick passed between the two.
     assert busy_percent(before, after) == 100.0
 
@@ -87,9 +124,17 @@ def test_a_counter_that_stepped_back_keeps_the_share_in_its_bounds():
     assert busy_percent(before, CpuTimes(busy=90, total=210, cpus=1)) == 0.0
 
 
-def test_load_is_that_of_the_last_minute():
-    assert read_loadavg(text("loadavg-here.txt")) == 33.89
-    assert read_loadavg(text("loadavg-ne.txt")) == 0.21
+def test_load_averages_are_three():
+    # 33.89 30.09 22.90 119/482 30602
+    assert read_loadavg(text("loadavg-here.txt")) == Load(one=33.89, five=30.09, fifteen=22.9)
+    # 0.21 0.37 0.39 1/719 19737
+    assert read_loadavg(text("loadavg-ne.txt")) == Load(one=0.21, five=0.37, fifteen=0.39)
+
+
+def test_a_load_that_is_garbled_costs_itself():
+    assert read_loadavg("1.50 x 0.39 1/719 19737") == Load(one=1.5, five=None, fifteen=0.39)
+    with pytest.raises(Unreadable, match="nan"):
+        read_loadavg("nan 0.37 0.39 1/719 19737")
 
 
 def test_a_process_whose_name_holds_brackets_and_blanks_is_read():

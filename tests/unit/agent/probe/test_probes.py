@@ -1,10 +1,12 @@
 """Each probe on a machine in memory: what it finds, and what a missing source costs."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
-from llmgw.base.errors import Unreadable
+from llmgw.base.errors import LlmgwError, Unreadable
+from llmgw.model.node import Heartbeat
 from llmgw_agent.host.disk import Space, SpaceOf
 from llmgw_agent.host.machine import Machine
 from llmgw_agent.probe.cpu import CpuProbe
@@ -12,7 +14,7 @@ from llmgw_agent.probe.disks import DisksProbe
 from llmgw_agent.probe.host import HostProbe
 from llmgw_agent.probe.memory import MemoryProbe
 from llmgw_agent.probe.shards import ShardsProbe
-from tests.fakes.clock import FakeClock
+from tests.fakes.clock import FakeClock, settle
 from tests.fakes.helper import FakeHelper, silent
 from tests.fakes.machine import MemoryFiles
 from tests.only import only
@@ -70,6 +72,26 @@ async def test_use_of_the_processors_needs_two_readings(files, clock):
     second = probe.use.fresh
     assert second is not None
     assert second.busy_percent == 100.0
+
+
+async def test_a_load_that_can_not_be_read_costs_the_load_alone_and_says_so(files, clock):
+    probe = CpuProbe(files, clock)
+    put(files, "/proc/stat", (PROC / "stat-first.txt").read_bytes())
+    put(files, "/proc/loadavg", "no load here")
+    with pytest.raises(Unreadable, match="no load here"):
+        await probe.read()
+    put(files, "/proc/stat", (PROC / "stat-second.txt").read_bytes())
+    with pytest.raises(Unreadable):
+        await probe.read()
+    use = probe.use.fresh
+    assert use is not None
+    assert (use.cpus, use.busy_percent, use.load) == (2, 100.0, None)
+
+
+async def test_one_processor_is_one(files, clock):
+    put(files, "/proc/stat", "cpu  1 0 1 8 0 0 0 0 0 0\ncpu0 1 0 1 8 0 0 0 0 0 0\n")
+    put(files, "/proc/loadavg", "0.10 0.10 0.10 1/1 1")
+    assert await CpuProbe(files, clock).read() == "1 processor"
 
 
 async def test_a_host_without_any_file_is_still_a_host(files, clock):
@@ -174,6 +196,34 @@ async def test_a_filer_that_hangs_costs_itself_until_it_answers_again(files, clo
     assert len(probe.filesystems.last or ()) == 2
 
 
+async def test_directories_that_hang_do_not_wait_for_each_other(files, clock: FakeClock):
+    put(files, "/proc/self/mountinfo", MOUNTS)
+    hangs = {"/srv/filer", "/srv/other"}
+
+    def some(request: SpaceOf) -> Space | LlmgwError:
+        return silent(request) if request.path in hangs else space(request)
+
+    own = [FakeHelper(some), FakeHelper(some)]
+    probe = disks(files, clock, ["/srv/filer", "/srv/other", "/var"], [FakeHelper(some), *own])
+    with pytest.raises(Unreadable, match=r"/srv/filer.*; /srv/other"):
+        await probe.read()
+    for helper in own:
+        helper.hold()
+    reading = asyncio.ensure_future(probe.read())
+    await settle()
+    # Both are asked while neither has answered, and so was what does not hang.
+    assert [only(helper.asked) for helper in own] == [SpaceOf(path=p) for p in sorted(hangs)]
+    assert probe._spaces["/var"].age == 0
+    hangs.clear()
+    for helper in own:
+        helper.release()
+    assert await reading == "2 filesystems"
+
+
+async def test_one_filesystem_is_one(files, clock):
+    assert await disks(files, clock, ["/var"], [FakeHelper(space)]).read() == "1 filesystem"
+
+
 def stat(pid: int, group: int, ticks: int, pages: int, state: str = "S") -> str:
     before = f"{pid} (llama-server) {state} 1 {group} {group} 0 -1 0 0 0 0 0"
     return f"{before} {ticks} 0 0 0 20 0 1 0 9 0 {pages} 0"
@@ -219,3 +269,13 @@ async def test_an_engine_whose_processes_are_gone_has_no_use_rather_than_none_at
     await probe.read()
     use = only(probe.use.fresh)
     assert (use.rank, use.cpu_cores, use.memory_bytes) == (1, None, None)
+
+
+async def test_use_of_engines_older_than_a_minute_is_left_out(files, clock: FakeClock):
+    probe = ShardsProbe(lambda: {100: ("a", 0)}, files, clock, ticks_per_second=100, page_bytes=1)
+    put(files, "/proc/100/stat", stat(100, 100, 5, 5))
+    await probe.read()
+    beat = Heartbeat(sequence=1)
+    assert only(probe.onto_heartbeat(beat).shards).memory_bytes == 5
+    await clock.advance(61)
+    assert probe.onto_heartbeat(beat).shards is None

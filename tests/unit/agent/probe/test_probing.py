@@ -68,3 +68,23 @@ async def test_a_state_tells_age_and_error(clock: FakeClock):
     await probing.run_once()
     state = probing.state()
     assert (state.name, state.age, state.error) == ("slow", 3.0, "/proc/x: garbage")
+
+
+class Nothing:
+    """A probe whose tool is not on the machine."""
+
+    name = "nothing"
+    period = 60.0
+    timeout = 10.0
+    age = None
+
+    async def read(self) -> str:
+        return "there is no such tool here"
+
+
+async def test_a_probe_with_nothing_to_read_says_when_it_looked(clock: FakeClock):
+    probing = Probing(Nothing(), clock)
+    assert probing.state().age is None
+    await probing.run_once()
+    await clock.advance(7)
+    assert (probing.state().age, probing.state().error) == (7.0, None)

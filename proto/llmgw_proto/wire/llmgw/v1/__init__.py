@@ -1772,6 +1772,13 @@ class ModelTraffic(betterproto2.Message):
     A level, not a total.
     """
 
+    inter_token: "Histogram | None" = betterproto2.field(
+        11, betterproto2.TYPE_MESSAGE, optional=True
+    )
+    """
+    Of each streamed reply the mean time between two of its tokens.
+    """
+
 
 default_message_pool.register_message("llmgw.v1", "ModelTraffic", ModelTraffic)
 
@@ -2147,7 +2154,7 @@ class ProbeState(betterproto2.Message):
 
     age: "float | None" = betterproto2.field(2, betterproto2.TYPE_DOUBLE, optional=True)
     """
-    Of the last reading; None: there was none.
+    Of the last reading, or of the last answer that there is nothing to read; None: neither.
     """
 
     error: "str | None" = betterproto2.field(3, betterproto2.TYPE_STRING, optional=True)

@@ -1,0 +1,97 @@
+"""`llmgw agent --look`: what this machine's agent would report, without being one."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Coroutine, Mapping
+from pathlib import Path
+
+import msgspec
+
+from llmgw.base.clock import SystemClock
+from llmgw.base.errors import EXIT_OK
+from llmgw.base.log import setup
+from llmgw.base.places import Places
+from llmgw.model.node import Heartbeat, Inventory
+from llmgw.model.record import Record
+from llmgw_agent.config import AgentConfig, check_config
+from llmgw_agent.host.http import HttpxHttp
+from llmgw_agent.main import directories_of
+from llmgw_agent.sources import Around, Directories, Groups, sources
+
+LONGEST = 20.0
+"""Seconds for all sources; one that has not answered by then says so in `probes`."""
+BETWEEN = 1.0
+"""Seconds between two looks: a share of time needs two."""
+
+
+class Look(Record, frozen=True, kw_only=True):
+    """What an agent would tell: once when it registers, and in its heartbeats."""
+
+    inventory: Inventory
+    heartbeat: Heartbeat
+
+
+def run(config: AgentConfig) -> int:
+    """Print what an agent of this machine would report, as JSON; return the exit code.
+
+    It joins nothing, sends nothing, makes no directory, and runs beside an agent. What engines of
+    that agent hold counts as foreign here.
+    """
+    check_config(config)
+    setup("agent", level="warning")
+    environ = dict(os.environ)
+    state = None if config.state_dir is None else Path(config.state_dir).absolute()
+    places = Places.find("agent", environ=environ, root=os.geteuid() == 0, state=state)
+    seen = asyncio.run(look(config, directories_of(config, places), environ))
+    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(seen), indent=2) + b"\n")
+    return EXIT_OK
+
+
+async def look(
+    config: AgentConfig,
+    directories: Directories,
+    environ: Mapping[str, str],
+    *,
+    longest: float = LONGEST,
+) -> Look:
+    """Ask every source and return what they know; each answers within so many seconds or not."""
+    clock, http = SystemClock(), HttpxHttp(proxies=False)
+    found = sources(
+        Around(
+            config=config,
+            directories=directories,
+            clock=clock,
+            environ=environ,
+            http=http,
+            groups=Groups(),
+            settings=lambda: None,
+        )
+    )
+    facts = found.facts()
+    try:
+        await _within(longest, facts.look(late=True))
+        await clock.sleep(BETWEEN)
+        await _within(BETWEEN, facts.look(late=False))
+        heartbeat = facts.heartbeat(1, clock.now())
+        silent = facts.unanswered()
+        states = tuple(
+            msgspec.structs.replace(state, error=f"no answer within {longest:g} s")
+            if state.name in silent
+            else state
+            for state in heartbeat.probes or ()
+        )
+        return Look(
+            inventory=facts.inventory(),
+            heartbeat=msgspec.structs.replace(heartbeat, probes=states),
+        )
+    finally:
+        await facts.close()
+        await http.close()
+
+
+async def _within(seconds: float, looking: Coroutine[object, object, None]) -> None:
+    task = asyncio.ensure_future(looking)
+    await asyncio.wait({task}, timeout=seconds)
+    task.cancel()
+    await asyncio.wait({task}, timeout=seconds)

@@ -1,0 +1,76 @@
+"""One reading of the cards after the other: no card that was seen is ever silently missing."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from llmgw_agent.parse.card_devices import name_of
+from llmgw_agent.parse.cards import Card, CardsSeen
+from llmgw_agent.parse.pci import pci_key
+
+_IDENTITY = ("index", "name", "pci_address", "memory_total", "memory_of_its_own", "mig",
+             "instances", "compute_capability", "numa_node")  # fmt: skip
+"""What does not change from reading to reading, and is kept where a later one does not tell it."""
+
+
+def since(before: tuple[Card, ...], seen: CardsSeen) -> CardsSeen:
+    """Return a reading in which no card of the last one is silently missing.
+
+    A card that the driver does not answer for keeps the name it had; one that is gone from the
+    driver's list stays, with that as its trouble. What a cut answer does not tell stays as it was.
+    """
+    named = _each_once(_named(card, before) for card in seen.cards)
+    there = {card.uuid for card in named}
+    gone = [card for card in before if card.uuid is not None and card.uuid not in there]
+    if seen.cut:
+        return msgspec.structs.replace(seen, cards=(*named, *gone))
+    why = seen.warning or "the driver no longer lists the card"
+    return msgspec.structs.replace(seen, cards=(*named, *(_still(card, why) for card in gone)))
+
+
+def _each_once(cards: Iterable[Card]) -> tuple[Card, ...]:
+    found: dict[str, Card] = {}
+    for card in cards:
+        found.setdefault(name_of(card), card)
+    return tuple(found.values())
+
+
+def _named(card: Card, before: tuple[Card, ...]) -> Card:
+    same = _same(card, before)
+    if same is None:
+        return card
+    if card.uuid is None:
+        return _still(same, card.trouble)
+    kept = {name: getattr(same, name) for name in _IDENTITY if getattr(card, name) is None}
+    now = msgspec.structs.replace(card, **kept)
+    return now if now.mig else msgspec.structs.replace(now, instances=None)
+
+
+def _same(card: Card, before: tuple[Card, ...]) -> Card | None:
+    """Return the card of an earlier reading that it is: by UUID, else address, else number."""
+    known = [one for one in before if one.uuid is not None]
+    if card.uuid is not None:
+        return next((one for one in known if one.uuid == card.uuid), None)
+    place = pci_key(card.pci_address)
+    if place is not None:
+        return next((one for one in known if pci_key(one.pci_address) == place), None)
+    if card.index is None:
+        return None
+    return next((one for one in known if one.index == card.index), None)
+
+
+def _still(card: Card, trouble: str | None) -> Card:
+    """Return a card of which nothing is measured any more."""
+    return Card(
+        index=card.index,
+        uuid=card.uuid,
+        name=card.name,
+        pci_address=card.pci_address,
+        memory_total=card.memory_total,
+        memory_of_its_own=card.memory_of_its_own,
+        mig=card.mig,
+        instances=card.instances,
+        compute_capability=card.compute_capability,
+        numa_node=card.numa_node,
+        trouble=trouble or "the driver does not answer for the card",
+    )

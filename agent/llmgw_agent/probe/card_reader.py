@@ -1,0 +1,158 @@
+"""Asking for the NVIDIA cards: through NVML where its library is, else nvidia-smi."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from llmgw.base.clock import Clock
+from llmgw.base.errors import LlmgwError, NotFound, Unreadable
+from llmgw.base.world import Processes
+from llmgw_agent.host.helper import Helper
+from llmgw_agent.parse import nvidia_smi
+from llmgw_agent.parse.cards import CardsSeen
+from llmgw_agent.parse.mig import with_instances
+from llmgw_agent.parse.nvidia_smi_errors import read_failure, unknown_field
+from llmgw_agent.parse.nvidia_smi_list import read_list
+from llmgw_agent.parse.nvidia_smi_table import read_table
+from llmgw_agent.parse.nvidia_smi_xml import read_report
+from llmgw_agent.probe.card_request import CARDS, LINKS, USE, ReadCards
+from llmgw_agent.probe.smi import NvidiaSmi
+
+_SILENCE: Final = 20.0
+
+_FIELDS: Mapping[str, tuple[str, ...]] = {
+    CARDS: (*nvidia_smi.CARD_FIELDS, *nvidia_smi.NEWER_FIELDS),
+    USE: nvidia_smi.USE_FIELDS,
+    LINKS: nvidia_smi.LINK_FIELDS,
+}
+
+
+class CardReader:
+    """Asks for one thing at a time, since a second question waits for the first one anyway.
+
+    Args:
+        helper: asks NVML (`probe.nvml_side`).
+        processes: runs nvidia-smi.
+        clock: the time.
+    """
+
+    def __init__(self, helper: Helper, processes: Processes, clock: Clock) -> None:
+        self._helper = helper
+        self._tool = SmiCards(NvidiaSmi(processes, clock))
+        self._library = True
+        self._one_at_a_time = asyncio.Lock()
+
+    async def read(self, part: str) -> CardsSeen:
+        """Return a reading of one part: cards, their use, or their links.
+
+        Raises:
+            NotFound: neither library nor tool is on this machine.
+            LlmgwError: why there is none.
+        """
+        async with self._one_at_a_time:
+            seen = await self._through_library(part)
+            return seen if seen is not None else await self._tool.read(part)
+
+    async def close(self) -> None:
+        """End the helper."""
+        await self._helper.close()
+
+    async def _through_library(self, part: str) -> CardsSeen | None:
+        """Return NVML's reading; None when the library is not there."""
+        if not self._library:
+            return None
+        try:
+            return await self._helper.ask(ReadCards(part=part), CardsSeen, silence=_SILENCE)
+        except NotFound:
+            # Once is enough: a driver that is installed later comes with nvidia-smi as well.
+            self._library = False
+            await self._helper.close()
+            return None
+
+
+class SmiCards:
+    """The cards as nvidia-smi tells of them."""
+
+    def __init__(self, smi: NvidiaSmi) -> None:
+        self._smi = smi
+        self._fields = dict(_FIELDS)
+        self._listed: CardsSeen | None = None
+        """The last list of instances by UUID."""
+        self._cuda: str | None = None
+
+    async def read(self, part: str) -> CardsSeen:
+        """Return a reading of one part."""
+        seen = await self._query(part)
+        if part == LINKS:
+            return msgspec.structs.replace(seen, cuda=await self._cuda_version())
+        if any(card.mig for card in seen.cards):
+            seen = await self._with_instances(seen, part)
+        return await self._with_processes(seen) if part == USE else seen
+
+    async def _query(self, part: str) -> CardsSeen:
+        """Ask with every field; leave out what an older driver refuses."""
+        while True:
+            fields = self._fields[part]
+            done = await self._smi.run(f"--query-gpu={','.join(fields)}", "--format=csv,nounits")
+            said = f"{done.out}\n{done.err}"
+            refused = unknown_field(said)
+            if refused in fields:
+                self._fields[part] = await self._without(refused, fields)
+            elif nvidia_smi.has_header(done.out):
+                return nvidia_smi.read_cards(done.out, fields)
+            else:
+                return read_failure(said, done.rc)
+
+    async def _without(self, refused: str | None, fields: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the fields that are known: those that the tool lists, less the refused one."""
+        try:
+            done = await self._smi.run("--help-query-gpu")
+            known = nvidia_smi.read_fields(done.out)
+        except LlmgwError:
+            known = frozenset(fields)
+        wanted = (
+            nvidia_smi.INSTEAD[field]
+            if field not in known and nvidia_smi.INSTEAD.get(field) in known
+            else field
+            for field in fields
+        )
+        return tuple(field for field in wanted if field in known and field != refused)
+
+    async def _cuda_version(self) -> str | None:
+        """Return the newest CUDA that the driver runs, which stands in the table alone."""
+        if self._cuda is None:
+            with contextlib.suppress(LlmgwError):
+                self._cuda = read_table((await self._smi.run()).out).cuda
+        return self._cuda
+
+    async def _with_instances(self, seen: CardsSeen, part: str) -> CardsSeen:
+        report = await self._told(("-q", "-x"), read_report)
+        if part == CARDS:
+            self._listed = await self._told(("-L",), read_list) or self._listed
+        named = with_instances(seen, report, self._listed)
+        return named if report is None else msgspec.structs.replace(named, cuda=report.cuda)
+
+    async def _told(
+        self, arguments: tuple[str, ...], read: Callable[[str], CardsSeen]
+    ) -> CardsSeen | None:
+        """Return what another question gives; None when it fails, which costs its part alone."""
+        try:
+            return read((await self._smi.run(*arguments)).out)
+        except LlmgwError:
+            return None
+
+    async def _with_processes(self, seen: CardsSeen) -> CardsSeen:
+        """Return the cards with the processes that compute on them."""
+        fields = ",".join(nvidia_smi.APP_FIELDS)
+        done = await self._smi.run(f"--query-compute-apps={fields}", "--format=csv,nounits")
+        if done.rc != 0:
+            said = " ".join(f"{done.out} {done.err}".split())[:200]
+            raise Unreadable(f"nvidia-smi --query-compute-apps: {said!r}")
+        found = nvidia_smi.with_processes(seen, nvidia_smi.read_processes(done.out))
+        by_report = {card.uuid: card for card in seen.cards if card.mig and card.instances}
+        return msgspec.structs.replace(
+            found, cards=tuple(by_report.get(card.uuid, card) for card in found.cards)
+        )

@@ -1,0 +1,198 @@
+"""What is known of driver errors: how often, since when, and whether they are over.
+
+An error that asks for a reset, a reboot or another card keeps everything off its card until that
+was done; what shows that it was done is each rule of `XidBook.take` and `XidBook.learn`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from llmgw.model.device import Xid
+from llmgw.model.record import Record
+from llmgw_agent.parse.kernel_log import CardAttached, DriverLoaded, LogEvent, XidEvent
+from llmgw_agent.parse.xid_table import (
+    FOLLOWED_BY_RECOVERY,
+    IGNORE,
+    RECOVERY_ACTION_CHANGED,
+    REMAPPING,
+    RESTART_APPLICATION,
+    WHAT_TO_DO,
+)
+
+MOST_CARDS = 64
+MOST_CODES = 64
+"""Of a card; further ones are not kept."""
+MOST_REASONS = 4
+
+_NONE = "none"
+_REPORT_TAKES = 30.0
+"""Seconds: a report that came so soon after an error may have been begun before it."""
+_QUIET = 600.0
+"""Seconds without a repetition after which a driver that asks for nothing is believed, of errors
+that it does not follow with what it asks for."""
+_BURST = 60.0
+"""Seconds within which errors after a row that is to be remapped belong to the same fault."""
+
+
+class CardSigns(Record, frozen=True, kw_only=True):
+    """What other readings of a card say that tells whether it was reset. None: nothing."""
+
+    read_at: float
+    """Monotonic seconds."""
+    since_reset: tuple[int | None, ...] = ()
+    """Counters that start anew with the driver or a reset, always in the same order."""
+    remap_pending: bool | None = None
+    recovery_action: str | None = None
+
+
+@dataclass(slots=True)
+class _Fault:
+    """One kind of error of one card. Times: `first`, `last` wall-clock, `heard` monotonic."""
+
+    code: int
+    order: int
+    """Of its last event in the log."""
+    heard: float
+    count: int = 0
+    first: float | None = None
+    last: float | None = None
+    action: str | None = None
+    words: str | None = None
+    over: bool = False
+    while_loading: bool = False
+
+    @property
+    def lasts(self) -> bool:
+        """Whether the card needs somebody."""
+        return self.action in WHAT_TO_DO and not self.over
+
+
+class XidBook:
+    """The errors of this boot by card (`parse.pci.pci_key`) and code. Bounded."""
+
+    def __init__(self) -> None:
+        self._cards: dict[str, dict[int, _Fault]] = {}
+        self._counters: dict[str, tuple[int | None, ...]] = {}
+        self._order = 0
+        self._loaded = 0
+        """Order of the last time that the driver was loaded."""
+
+    def take(self, event: LogEvent, at: float | None, heard: float) -> None:
+        """Note what the log tells.
+
+        Args:
+            event: from the log, in its order.
+            at: when, in seconds since the epoch; None: the log does not tell.
+            heard: monotonic seconds of now.
+        """
+        self._order += 1
+        match event:
+            case XidEvent():
+                self._count(event, at, heard)
+            case DriverLoaded():
+                for fault in self._all():
+                    # What the driver found while it was being loaded is told before it is.
+                    fault.over |= not (fault.while_loading and fault.order > self._loaded)
+                self._loaded = self._order
+            case CardAttached(pci=pci):
+                self._end(pci, self._order)
+
+    def learn(self, pci: str, signs: CardSigns) -> None:
+        """Note what another reading of a card says: faults that a reset ended are over.
+
+        That the card was reset is shown by counters that fell, and by a row that no longer waits
+        for it. Else the driver is believed that it asks for nothing.
+        """
+        before = self._counters.get(pci)
+        if len(self._counters) < MOST_CARDS or before is not None:
+            self._counters[pci] = signs.since_reset
+        faults = self._cards.get(pci, {}).values()
+        if before is not None and _fell(before, signs.since_reset):
+            for fault in faults:
+                fault.over |= fault.heard < signs.read_at
+        if signs.remap_pending is False:
+            self._remapped(pci, signs.read_at)
+        if signs.recovery_action == _NONE:
+            for fault in faults:
+                followed = fault.code in FOLLOWED_BY_RECOVERY
+                wait = _REPORT_TAKES if followed else _QUIET
+                fault.over |= signs.read_at - fault.heard >= wait
+
+    def xids(self, pci: str) -> tuple[Xid, ...]:
+        """Return a card's errors by code; empty when it has none."""
+        return tuple(
+            Xid(
+                code=fault.code,
+                count=fault.count,
+                last_seen=fault.last,
+                action=fault.action,
+                words=fault.words,
+                cleared=fault.over or fault.action in {IGNORE, RESTART_APPLICATION},
+            )
+            for _, fault in sorted(self._cards.get(pci, {}).items())
+        )
+
+    def reasons(self, pci: str) -> tuple[str, ...]:
+        """Return why nothing may be placed on a card, what was seen last first."""
+        lasting = [fault for fault in self._cards.get(pci, {}).values() if fault.lasts]
+        lasting.sort(key=lambda fault: -fault.order)
+        words = [_reason(fault) for fault in lasting[:MOST_REASONS]]
+        more = len(lasting) - MOST_REASONS
+        return (*words, f"and {more} more kinds of XID") if more > 0 else tuple(words)
+
+    def lasting(self) -> tuple[str, ...]:
+        """Return the cards that need somebody."""
+        return tuple(
+            pci for pci, faults in self._cards.items() if any(f.lasts for f in faults.values())
+        )
+
+    def _count(self, event: XidEvent, at: float | None, heard: float) -> None:
+        if event.pci not in self._cards and len(self._cards) >= MOST_CARDS:
+            return
+        faults = self._cards.setdefault(event.pci, {})
+        fault = faults.get(event.code)
+        if fault is None:
+            if len(faults) >= MOST_CODES:
+                return
+            fault = faults[event.code] = _Fault(event.code, self._order, heard, first=at)
+        if fault.over or not fault.lasts:
+            fault.first = at
+        fault.count, fault.last = fault.count + 1, at
+        fault.order, fault.heard, fault.over = self._order, heard, False
+        fault.action, fault.words = event.action, event.words
+        fault.while_loading = event.while_loading
+        if event.code == RECOVERY_ACTION_CHANGED and event.action == IGNORE:
+            self._end(event.pci, self._order)
+
+    def _remapped(self, pci: str, read_at: float) -> None:
+        """End what a row that waited for a reset tells of: it waits no longer."""
+        row = self._cards.get(pci, {}).get(REMAPPING)
+        if row is None or row.over or read_at - row.heard < _REPORT_TAKES:
+            return
+        for fault in self._cards[pci].values():
+            fault.over |= fault.order <= row.order or _near(row.last, fault.last)
+
+    def _end(self, pci: str, order: int) -> None:
+        for fault in self._cards.get(pci, {}).values():
+            fault.over |= fault.order <= order
+
+    def _all(self) -> Iterator[_Fault]:
+        for faults in self._cards.values():
+            yield from faults.values()
+
+
+def _near(row: float | None, fault: float | None) -> bool:
+    return row is not None and fault is not None and fault - row <= _BURST
+
+
+def _fell(before: tuple[int | None, ...], now: tuple[int | None, ...]) -> bool:
+    pairs = zip(before, now, strict=False)
+    return any(old is not None and new is not None and new < old for old, new in pairs)
+
+
+def _reason(fault: _Fault) -> str:
+    name = f"XID {fault.code}" + (f" ({fault.words})" if fault.words else "")
+    if fault.first is not None:
+        name += f" at {datetime.fromtimestamp(fault.first, UTC):%Y-%m-%d %H:%M} UTC"
+    return f"{name}: {WHAT_TO_DO[fault.action or '']}"

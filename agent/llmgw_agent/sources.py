@@ -1,0 +1,141 @@
+"""The sources of facts of this machine, put together."""
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from llmgw.base.clock import Clock
+from llmgw.base.system import SystemFiles, SystemProcesses
+from llmgw.base.world import Http
+from llmgw.model.node import NodeWarning
+from llmgw.model.settings import NodeSettings
+from llmgw.model.shard import LIVE, ShardStatus
+from llmgw_agent.config import AgentConfig
+from llmgw_agent.engines.adapter import NodeFacts
+from llmgw_agent.host.helper import Helper, HelperProcess
+from llmgw_agent.host.machine import Machine
+from llmgw_agent.probe.cards import CardProbes, card_probes
+from llmgw_agent.probe.cpu import CpuProbe
+from llmgw_agent.probe.disks import DisksProbe
+from llmgw_agent.probe.facts import ProbedFacts, ProbedSource
+from llmgw_agent.probe.further import Means, further
+from llmgw_agent.probe.host import HostProbe
+from llmgw_agent.probe.memory import MemoryProbe
+from llmgw_agent.probe.shards import ShardsProbe
+
+
+@dataclass(frozen=True, slots=True)
+class Directories:
+    """Where an agent keeps what is its own."""
+
+    state: Path
+    weights: Path
+    engines: Path
+
+
+class Groups:
+    """The process groups of this agent's engines; known once there is a supervisor."""
+
+    def __init__(self) -> None:
+        self.statuses: Callable[[], Iterable[ShardStatus]] = tuple
+
+    def by_group(self) -> dict[int, tuple[str, int]]:
+        """Return replica and rank by process group."""
+        return {
+            status.pid: (status.replica, status.rank)
+            for status in self.statuses()
+            if status.pid is not None and status.state in LIVE
+        }
+
+    def own(self) -> frozenset[int]:
+        """Return the groups alone."""
+        return frozenset(self.by_group())
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What the sources are made with.
+
+    `settings` returns what the control plane told; None: nothing yet.
+    """
+
+    config: AgentConfig
+    directories: Directories
+    clock: Clock
+    environ: Mapping[str, str]
+    http: Http
+    groups: Groups
+    settings: Callable[[], NodeSettings | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The sources: those that others ask by name, and the rest."""
+
+    clock: Clock
+    host: HostProbe
+    memory: MemoryProbe
+    cpu: CpuProbe
+    disks: DisksProbe
+    gpus: CardProbes
+    shards: ShardsProbe
+    further: tuple[ProbedSource, ...]
+
+    def facts(self, warnings: tuple[NodeWarning, ...] = ()) -> ProbedFacts:
+        """Return them as facts."""
+        found = (self.host, self.memory, self.cpu, self.disks, *self.gpus.all, self.shards)
+        return ProbedFacts((*found, *self.further), self.clock, warnings)
+
+    def node_facts(self) -> NodeFacts:
+        """Return what a shard's spec is checked against."""
+        memory, cpu = self.memory.memory.last, self.cpu.use.last
+        return NodeFacts(
+            devices=self.gpus.cards.devices,
+            cpus=None if cpu is None else cpu.cpus,
+            memory_bytes=None if memory is None else memory.total_bytes,
+        )
+
+
+def sources(around: Around) -> Sources:
+    """Return the sources of this machine; nothing is asked yet."""
+    clock, files, config, groups = around.clock, SystemFiles(), around.config, around.groups
+    places = around.directories
+    directories = (places.weights, places.engines, places.state, *map(Path, config.model_dirs))
+    return Sources(
+        clock=clock,
+        host=HostProbe(files, clock, Machine.here()),
+        memory=MemoryProbe(files, clock),
+        cpu=CpuProbe(files, clock),
+        disks=DisksProbe(
+            tuple(dict.fromkeys(directories)),
+            files,
+            helpers("llmgw_agent.host.disk_side", around.environ),
+            clock,
+            shared_types=config.shared_filesystems,
+        ),
+        gpus=card_probes(
+            helpers("llmgw_agent.probe.nvml_side", around.environ)(),
+            SystemProcesses(),
+            groups.own,
+            clock,
+        ),
+        shards=ShardsProbe(groups.by_group, files, clock),
+        further=further(
+            Means(
+                clock=clock,
+                files=files,
+                processes=SystemProcesses(),
+                http=around.http,
+                config=config,
+                new_helper=lambda module: helpers(module, around.environ)(),
+                settings=around.settings,
+            )
+        ),
+    )
+
+
+def helpers(module: str, environ: Mapping[str, str], grace: float = 0.0) -> Callable[[], Helper]:
+    """Return what makes a helper process of a module; see `host.helper` for `grace`."""
+    argv = (sys.executable, "-m", module)
+    return lambda: HelperProcess(argv, environ=environ, grace=grace)

@@ -1,0 +1,93 @@
+"""`llmgw parse`: read a tool's recorded output as an agent does."""
+
+import difflib
+import importlib
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from llmgw.base.errors import LlmgwError, NotFound, Refused, Unreadable, Usage
+from llmgw.cli.options import Format, Output
+from llmgw.cli.output import Column, note, print_data, print_rows
+
+MOST_BYTES = 64 << 20
+"""Of one text; what tools print has a thousandth of it."""
+
+Tool = Annotated[
+    str | None, typer.Argument(metavar="[TOOL]", help="Whose output it is: see --list.")
+]
+File = Annotated[
+    str | None,
+    typer.Argument(metavar="[FILE]", help="What it printed; `-` or nothing: standard input."),
+]
+List = Annotated[bool, typer.Option("--list", help="List the tools, and what to run for each.")]
+
+
+def parse(
+    tool: Tool = None, file: File = None, listed: List = False, output: Output = Format.JSON
+) -> None:
+    """Print the record that an agent reads from a tool's output, as JSON.
+
+    A field that the text does not tell is null. Attach both to a report of a wrong reading.
+    """
+    catalog = importlib.import_module("llmgw_agent.parse.catalog")
+    if listed:
+        _list(catalog.tools(), output)
+        return
+    if tool is None:
+        raise Usage("no tool named", hint="llmgw parse --list tells which there are")
+    reader = _reader(catalog.tools(), tool)
+    print_data(reader.read(_text(file)), output)
+
+
+def _list(tools: tuple[Any, ...], output: Format) -> None:
+    columns: list[Column[Any]] = [
+        Column("TOOL", lambda one: str(one.name)),
+        Column("RUN", lambda one: str(one.how)),
+    ]
+    form = Format.TABLE if output is Format.JSON and sys.stdout.isatty() else output
+    data = [{"name": one.name, "how": one.how} for one in tools]
+    print_rows(tools, columns, form, name=lambda one: str(one.name), data=data)
+
+
+def _reader(tools: tuple[Any, ...], name: str) -> Any:  # noqa: ANN401 (found by name)
+    for one in tools:
+        if one.name == name:
+            return one
+    near = difflib.get_close_matches(name, [one.name for one in tools], n=1)
+    hint = "llmgw parse --list tells which there are"
+    raise NotFound(
+        f"no reader for {name!r}", hint=f"did you mean {near[0]}? {hint}" if near else hint
+    )
+
+
+def _text(file: str | None) -> str:
+    """Return what is to be read.
+
+    Raises:
+        LlmgwError: there is nothing, or it can't be read.
+    """
+    if file in (None, "-"):
+        if sys.stdin.isatty():
+            note("reading standard input, to its end (ctrl+d)")
+        data = sys.stdin.buffer.read(MOST_BYTES + 1)
+        where = "standard input"
+    else:
+        data, where = _content(Path(str(file))), str(file)
+    if len(data) > MOST_BYTES:
+        raise Unreadable(f"{where}: more than {MOST_BYTES >> 20} MiB is no tool's output")
+    return data.decode(errors="replace")
+
+
+def _content(path: Path) -> bytes:
+    try:
+        with path.open("rb") as text:
+            return text.read(MOST_BYTES + 1)
+    except FileNotFoundError as error:
+        raise NotFound(f"{path}: no such file") from error
+    except PermissionError as error:
+        raise Refused(f"{path}: you may not read it") from error
+    except OSError as error:
+        raise LlmgwError(f"{path}: {error.strerror}") from error

@@ -1,0 +1,1 @@
+"""What machines are plugged into: who reaches whom, and over what. Pure."""

@@ -1,0 +1,39 @@
+"""Which recorded outputs each reader is given."""
+
+from functools import cache
+from pathlib import Path
+
+from llmgw_agent.parse.catalog import tools
+from llmgw_agent.parse.tool import Tool
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+
+ELSEWHERE = {
+    "cpuinfo": "proc/cpuinfo-*",
+    "meminfo": "proc/meminfo-*",
+    "proc-stat": "proc/stat-*",
+    "loadavg": "proc/loadavg-*",
+    "imex-nodes": "imex/nodes_config.cfg",
+    "imex-devices": "imex/proc-devices.txt",
+    "nvidia-smi-help": "nvidia-smi-csv/help-query-gpu-*",
+}
+"""Where the recordings of a tool are not all of the folder of its name."""
+
+
+@cache
+def by_name() -> dict[str, Tool]:
+    """Return all readers by name."""
+    return {tool.name: tool for tool in tools()}
+
+
+@cache
+def recordings(tool: str) -> dict[str, str]:
+    """Return the recorded texts of a tool by file name, without those of others in its folder."""
+    pattern = ELSEWHERE.get(tool, f"{tool}/*")
+    others = {
+        path for name, other in ELSEWHERE.items() if name != tool for path in FIXTURES.glob(other)
+    }
+    found = sorted(
+        path for path in FIXTURES.glob(pattern) if path.name != "README.md" and path not in others
+    )
+    return {path.name: path.read_text(errors="replace") for path in found}

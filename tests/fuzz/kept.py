@@ -1,0 +1,8 @@
+"""Examples that a reader failed on once: tool, recorded file, seed."""
+
+KEPT: tuple[tuple[str, str, int], ...] = (
+    ("statfs", "stat-f.txt", 1052),
+    ("statfs", "stat-f.txt", 1786),
+    ("xid", "row-remapper-63.txt", 10519),
+    ("xid", "journal-german-79.txt", 10984),
+)
