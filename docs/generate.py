@@ -1,4 +1,4 @@
-"""Makes docs/reference from the code: `python docs/generate.py [--check]`.
+"""Makes docs/reference and the page of alerts from the code: `python docs/generate.py [--check]`.
 
 With `--check` nothing is written: it names what is not as the code says, and exits with 1.
 """
@@ -18,7 +18,7 @@ from typer.main import get_command
 
 from llmgw.cli.lazy import LazyGroup
 
-REFERENCE = Path(__file__).resolve().parent / "reference"
+DOCS = Path(__file__).resolve().parent
 
 
 def main() -> int:
@@ -26,25 +26,38 @@ def main() -> int:
     check = "--check" in sys.argv[1:]
     stale = []
     for name, text in pages():
-        path = REFERENCE / name
+        path = DOCS / name
         if path.exists() and path.read_text(encoding="utf-8") == text:
             continue
         stale.append(name)
         if not check:
+            path.parent.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8")
     for name in stale:
-        print(f"docs/reference/{name}: {'not as the code says' if check else 'written'}")
+        print(f"docs/{name}: {'not as the code says' if check else 'written'}")
     return 1 if check and stale else 0
 
 
 def pages() -> Iterator[tuple[str, str]]:
-    """Yield each page's name and text."""
-    yield "cli.md", cli_page()
-    yield "settings.md", settings_page()
-    yield "services.md", services_page()
-    yield "metrics.md", importlib.import_module("llmgw.control.metrics.reference").reference()
+    """Yield each page's path below docs and its text."""
+    yield "reference/cli.md", cli_page()
+    yield "reference/settings.md", settings_page()
+    yield "reference/services.md", services_page()
+    yield (
+        "reference/metrics.md",
+        importlib.import_module("llmgw.control.metrics.reference").reference(),
+    )
     for name, data in importlib.import_module("llmgw.control.api.openapi").references().items():
-        yield name, data.decode()
+        yield f"reference/{name}", data.decode()
+    yield "operations/alerts.md", alerts_page()
+
+
+def alerts_page() -> str:
+    """Return what each alert means and what to do."""
+    from llmgw.observability.alerts.table import GROUPS
+    from llmgw.observability.page import page
+
+    return page(GROUPS, "python docs/generate.py")
 
 
 # -- commands ------------------------------------------------------------------------------

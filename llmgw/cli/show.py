@@ -50,8 +50,13 @@ def device_counts(devices: tuple[Device, ...] | None) -> str:
     if devices is None:
         return ABSENT
     counts: dict[str, int] = {}
+    carved = {device.card_uuid for device in devices}
     for device in devices:
+        if device.uuid in carved:
+            continue  # its instances are what can be given out
         kind = device.device_class or device.name or "unknown"
+        if device.mig_enabled:
+            kind = f"{kind} in MIG mode, nothing carved"
         counts[kind] = counts.get(kind, 0) + 1
     return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())) or "none"
 

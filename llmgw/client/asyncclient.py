@@ -11,12 +11,14 @@ import msgspec
 
 from llmgw.base.clock import Clock
 from llmgw.base.errors import LlmgwError, TimedOut, Unreachable, Unreadable
+from llmgw.client import history
 from llmgw.client.contexts import Context
 from llmgw.client.errors import from_answer
 from llmgw.client.interface import Decoded, LogBatch, WatchBatch, target
 from llmgw.client.oneshot import read_answer
 from llmgw.client.sse import EventReader, SentEvent
 from llmgw.client.watching import Watch
+from llmgw.model.history import NodeHistory
 
 SILENCE = 40.0
 """Seconds without a byte after which an open stream is lost; a comment comes each 15."""
@@ -91,6 +93,13 @@ class AsyncClient:
     async def delete(self, path: str) -> Decoded:
         """Remove what is at a path; returns None."""
         return await self._call("DELETE", target(path))
+
+    async def history(
+        self, node: str, series: Sequence[str] = (), minutes: int = 60
+    ) -> NodeHistory:
+        """Return how a node was in the last minutes; `series`: which measures, empty for all."""
+        query = history.query_of(series, minutes)
+        return history.read(await self.get(history.path_of(node), query))
 
     async def watch(self, topics: Sequence[str]) -> AsyncGenerator[WatchBatch, None]:
         """List the topics once, then yield every change until the caller stops."""

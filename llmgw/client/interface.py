@@ -6,8 +6,11 @@ subclass of `LlmgwError`.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from llmgw.model.history import NodeHistory
 
 PREFIX = "/api/v1"
 
@@ -75,6 +78,10 @@ class Client(Protocol):
         """Remove what is at a path."""
         ...
 
+    def history(self, node: str, series: Sequence[str] = (), minutes: int = 60) -> "NodeHistory":
+        """Return how a node was in the last minutes; `series`: which measures, empty for all."""
+        ...
+
 
 class WatchingClient(Protocol):
     """What stays connected: the console, `--watch`, `logs --follow`."""
@@ -93,6 +100,12 @@ class WatchingClient(Protocol):
 
     async def delete(self, path: str) -> Decoded:
         """Remove what is at a path."""
+        ...
+
+    async def history(
+        self, node: str, series: Sequence[str] = (), minutes: int = 60
+    ) -> "NodeHistory":
+        """Return how a node was in the last minutes; `series`: which measures, empty for all."""
         ...
 
     def watch(self, topics: Sequence[str]) -> AsyncIterator[WatchBatch]:

@@ -7,13 +7,17 @@ of the context and nowhere else.
 
 import http.client
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from llmgw.base.errors import LlmgwError, TimedOut, Unreachable, Unreadable
 from llmgw.client.contexts import Context
 from llmgw.client.errors import from_answer
 from llmgw.client.interface import Decoded, target
+
+if TYPE_CHECKING:
+    from llmgw.model.history import NodeHistory
 
 _MOST = 256 << 20
 """Bytes of an answer; a listing of a thousand nodes is a few megabytes."""
@@ -47,6 +51,12 @@ class OneShot:
     def delete(self, path: str) -> Decoded:
         """Remove what is at a path; returns None."""
         return self._call("DELETE", target(path))
+
+    def history(self, node: str, series: Sequence[str] = (), minutes: int = 60) -> "NodeHistory":
+        """Return how a node was in the last minutes; `series`: which measures, empty for all."""
+        from llmgw.client import history
+
+        return history.read(self.get(history.path_of(node), history.query_of(series, minutes)))
 
     def _call(
         self, method: str, url: str, body: object = None, *, version: int | None = None

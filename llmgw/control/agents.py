@@ -18,7 +18,7 @@ from llmgw.control.fleet import Arrival, Fleet
 from llmgw.control.greeting import Greeting
 from llmgw.control.leader import Leader
 from llmgw.control.peer import PeerStream
-from llmgw.control.session import AgentSession
+from llmgw.control.session import CLASH_SHOWN, QUIET, AgentSession
 from llmgw.control.settings import LiveSettings
 from llmgw.link.identity import Identity, check_id
 from llmgw.model.commands import ApplySettings, LogLines, Request
@@ -30,12 +30,6 @@ logger = log.get(__name__)
 
 CLASH = "clash"
 """The trouble of a node whose id two machines use."""
-
-QUIET = 2
-"""Heartbeat intervals of silence after which an agent may be gone though its stream is open."""
-
-CLASH_SHOWN = 120.0
-"""Seconds after the last refused attempt for which two machines with one id stay in view."""
 
 
 class Agents:

@@ -1,5 +1,6 @@
 """The catalog as it is in force: models, checked, with history and audit through the store."""
 
+import difflib
 from collections.abc import Callable
 
 import msgspec
@@ -48,6 +49,22 @@ class Catalog:
     def get(self, name: str) -> CatalogEntry | None:
         """Return a model; None when there is none of that name."""
         return self._entries.get(name)
+
+    def profile(self, model: str, profile: str | None) -> tuple[Model, Profile]:
+        """Return a model and one of its profiles, by name; None: the first.
+
+        Raises:
+            NotFound: there is no such model or profile.
+        """
+        entry = self._entries.get(model)
+        if entry is None:
+            near = difflib.get_close_matches(model, sorted(self._entries), n=1)
+            hint = f"did you mean {near[0]!r}?" if near else "list them: llmgw ctl models"
+            raise NotFound(f"no model {model!r}", hint=hint)
+        for one in entry.model.profiles:
+            if profile is None or one.name == profile:
+                return entry.model, one
+        raise NotFound(f"model {model!r} has no profile {profile!r}")
 
     def fingerprint(self, model: str, profile: str) -> str | None:
         """Return what a replica of that profile would be started with now; None when it left."""

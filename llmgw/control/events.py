@@ -1,11 +1,11 @@
 """What happened, for people: kept in memory for the feed, written to the store behind."""
 
-import asyncio
 from collections import OrderedDict
+from collections.abc import Sequence
 
 from llmgw.base import log
 from llmgw.base.clock import Clock
-from llmgw.base.errors import LlmgwError
+from llmgw.control.behind import Behind
 from llmgw.control.feed import Feed
 from llmgw.model.events import INFO, PROBLEM, WARNING, Event
 from llmgw.model.feed import EVENTS
@@ -15,9 +15,6 @@ logger = log.get(__name__)
 
 KEPT = 1000
 """Events in memory and in the topic `events`; older ones are in the store."""
-
-BACKLOG = 1000
-"""Events that wait for the store; the oldest is dropped, and said so, when it is away for long."""
 
 
 class Events:
@@ -32,12 +29,16 @@ class Events:
         self._clock = clock
         self._feed = feed
         self._kept: OrderedDict[str, Event] = OrderedDict()
-        self._waiting: OrderedDict[str, Event] = OrderedDict()
-        self._wanted = asyncio.Event()
         self._last = 0
-        self._failing = False
-        self.dropped = 0
+        self._behind: Behind[Event] = Behind("events", self._put, clock)
+        self.write = self._behind.write
+        self.write_forever = self._behind.write_forever
         feed.serve(EVENTS, lambda: tuple(self._kept), self._kept.get)
+
+    @property
+    def dropped(self) -> int:
+        """Return how many never reached the store."""
+        return self._behind.dropped
 
     async def load(self) -> None:
         """Read the last day's events from the store."""
@@ -60,44 +61,16 @@ class Events:
         speak = {WARNING: logger.warning, PROBLEM: logger.error}.get(severity, logger.info)
         speak(words, kind=kind, subject=subject)
         self._keep(event)
-        self._waiting[event.id] = event
-        if len(self._waiting) > BACKLOG:
-            self._waiting.popitem(last=False)
-            self.dropped += 1
-        self._wanted.set()
+        self._behind.add(event.id, event)
         return event
 
     def recent(self, since: float = 0.0) -> tuple[Event, ...]:
         """Return the events in memory from a time on, oldest first."""
         return tuple(event for event in self._kept.values() if event.at >= since)
 
-    async def write(self) -> int:
-        """Write what waits; return how many were written."""
-        written = 0
-        while self._waiting:
-            event = next(iter(self._waiting.values()))
+    async def _put(self, events: Sequence[Event]) -> None:
+        for event in events:
             await self._store.add_event(event)
-            self._waiting.pop(event.id, None)
-            written += 1
-        return written
-
-    async def write_forever(self) -> None:
-        """Carry events to the store until cancelled."""
-        while True:
-            await self._wanted.wait()
-            self._wanted.clear()
-            try:
-                await self.write()
-            except LlmgwError as error:
-                if not self._failing:
-                    logger.warning("events wait for the store", error=error.message)
-                self._failing = True
-                await self._clock.sleep(5.0)
-                self._wanted.set()
-            else:
-                if self._failing:
-                    logger.info("events are written again", dropped=self.dropped)
-                self._failing = False
 
     def _keep(self, event: Event) -> None:
         self._kept[event.id] = event

@@ -14,8 +14,10 @@ import msgspec
 from llmgw.base.clock import Clock
 from llmgw.control.events import Events
 from llmgw.control.feed import Feed
-from llmgw.control.inventory import differences, merged, with_heartbeat
+from llmgw.control.hardware import Hardware
+from llmgw.control.inventory import device_named, differences, merged, with_heartbeat, worse
 from llmgw.control.nodes import SeenNode
+from llmgw.control.probing import news
 from llmgw.control.replicas import bookings
 from llmgw.control.routing import Routing
 from llmgw.control.shards import Shards
@@ -52,6 +54,7 @@ class Fleet:
         fingerprint: what the catalog would start for (model, profile) now.
         settled: says, for the nodes that are still waited for, whether to decide without them.
         routing: the routes made of this fleet.
+        hardware: hears every heartbeat.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class Fleet:
         fingerprint: Callable[[str, str], str | None],
         settled: Callable[[tuple[str, ...]], bool],
         routing: Routing,
+        hardware: Hardware,
     ) -> None:
         self._clock = clock
         self._feed = feed
@@ -71,6 +75,7 @@ class Fleet:
         self._link = link
         self._settled = settled
         self._routing = routing
+        self._hardware = hardware
         self._nodes: dict[str, SeenNode] = {}
         self.shards = Shards(self._nodes, clock, feed, events, fingerprint)
         feed.serve(NODES, lambda: tuple(self._nodes), self.node)
@@ -175,6 +180,10 @@ class Fleet:
         changed = inventory != seen.inventory
         if changed:
             self._replace_inventory(seen, inventory)
+        before = seen.sample.heartbeat.probes if seen.sample is not None else None
+        for severity, words in news(before, message.probes):
+            self._tell(severity, seen, words)
+        self._hardware.heard(node, message, lambda uuid: device_named(seen.inventory, uuid))
         seen.sample = Sample(id=node, at=self._clock.now(), heartbeat=message)
         self._feed.mark(SAMPLES, node)
         if changed or back:
@@ -254,6 +263,7 @@ class Fleet:
         if seen is None:
             return
         self.shards.forget(seen)
+        self._hardware.forget(node)
         del self._nodes[node]
         self._events.add("node", node, f"{node} is removed")
         self._feed.mark(NODES, node)
@@ -321,9 +331,10 @@ class Fleet:
     def _replace_inventory(self, seen: SeenNode, inventory: Inventory) -> None:
         known = seen.inventory != Inventory()
         words = differences(seen.inventory, inventory) if known else ()
+        severity = WARNING if words and worse(seen.inventory, inventory) else INFO
         seen.inventory = inventory
         if words:
-            self._tell(INFO, seen, "; ".join(words))
+            self._tell(severity, seen, "; ".join(words))
 
     def _record(self, seen: SeenNode) -> Node:
         return seen.record(self._clock.monotonic(), self._link().lost_after)

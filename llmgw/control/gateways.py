@@ -1,8 +1,6 @@
 """The streams of the gateways: routes, keys and settings go down; usage and traffic come up."""
 
 import asyncio
-import itertools
-from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -13,9 +11,10 @@ from llmgw.control.certificates import Certificates
 from llmgw.control.deadline import within
 from llmgw.control.events import Events
 from llmgw.control.feed import Feed
+from llmgw.control.gateway_session import GatewaySession, GatewayStream
 from llmgw.control.greeting import Greeting
 from llmgw.control.leader import Leader
-from llmgw.control.peer import PeerStream
+from llmgw.control.session import CLASH_SHOWN, QUIET
 from llmgw.control.settings import LiveSettings
 from llmgw.control.traffic import Traffic
 from llmgw.link.identity import Identity, check_id
@@ -51,36 +50,12 @@ DOWN_FOR = 60.0
 CATCH_UP = 1.5
 """Seconds for which a change waits for gateways to serve by it: some batches of the feed."""
 
-_numbers = itertools.count(1)
-
-GatewayStream = PeerStream[GatewayMessage, GatewayControl]
-
-
-@dataclass(slots=True)
-class GatewaySession:
-    """What belongs to one gateway's stream and dies with it."""
-
-    stream: GatewayStream
-    identity: Identity
-    register: GatewayRegister
-    serials: set[str] = field(default_factory=set)
-    number: int = field(default_factory=lambda: next(_numbers))
-    pings: int = 0
-    following: "asyncio.Task[None] | None" = None
-    ended: str | None = None
-    reached: int | None = None
-    """Up to which change of the feed all its workers know; None: it does not tell."""
-
-    def renewed(self, serial: str, ends: float) -> None:
-        """Note the next certificate of the same installation."""
-        self.serials.add(serial)
-        self.identity = replace(self.identity, serial=serial, ends=ends)
-        self.stream.renewed(self.identity)
-
 
 class Gateways:
-    """Every gateway's live stream, and what gateways counted.
+    """Every gateway's live stream, at most one a gateway, and what gateways counted.
 
+    Invariant: as with agents, another stream takes the place of a session only with the same
+    certificate, and from another process only when the first is gone (LINK-6b).
     Usage is acknowledged once it lies in the store, never before: a gateway keeps it until then.
     """
 
@@ -119,8 +94,27 @@ class Gateways:
         return self._traffic.reports()
 
     def traffic_by_model(self) -> dict[str, ModelTraffic]:
-        """Return traffic by model, summed over everything; it never falls."""
+        """Return traffic by model, summed over everything, as far as the store has it.
+
+        It never falls, whatever is killed.
+        """
         return self._traffic.by_model()
+
+    async def load(self) -> None:
+        """Read what gateways had counted when the last control plane ended."""
+        self._traffic.load(await self._store.traffic())
+
+    async def keep_traffic(self) -> int:
+        """Store what gateways counted; return of how many gateways there was news.
+
+        Raises:
+            LlmgwError: the store can't be written; the next call tries again.
+        """
+        counted = self._traffic.unwritten()
+        if counted:
+            await self._store.put_traffic(counted)
+            self._traffic.written(counted)
+        return len(counted)
 
     def connected(self, gateway: str) -> bool:
         """Say whether a gateway has a live stream here."""
@@ -186,6 +180,7 @@ class Gateways:
             async for message in messages:
                 if self._sessions.get(session.identity.id) is not session:
                     return
+                session.heard = self._clock.monotonic()
                 await self._take(session, message)
         finally:
             self._leave(session)
@@ -196,16 +191,7 @@ class Gateways:
         if register is None:
             raise Refused("the first message of a gateway is Register")
         identity = self._speaks_for(stream, register)
-        held = self._sessions.get(identity.id)
-        if held is not None and identity.serial not in held.serials:
-            raise Refused(
-                f"{identity.id} is connected already from {held.stream.peer}; "
-                f"{stream.peer} is another installation",
-                hint="give one of them another name, or stop it",
-            )
-        if held is not None:
-            held.ended = f"{identity.id} opened a newer stream from {stream.peer}"
-            held.stream.abort(held.ended)
+        self._make_room(stream, identity, register)
         return self._welcome(stream, identity, register)
 
     def _speaks_for(self, stream: GatewayStream, register: GatewayRegister) -> Identity:
@@ -217,6 +203,38 @@ class Gateways:
             raise Refused(f"gateway {identity.id} was removed: its certificate is denied")
         return identity
 
+    def _make_room(
+        self, stream: GatewayStream, identity: Identity, register: GatewayRegister
+    ) -> None:
+        """Let a stream take the place of an older one of the same gateway, or refuse it."""
+        held = self._sessions.get(identity.id)
+        if held is None:
+            return
+        silence = QUIET * self._settings.current.settings.link.heartbeat_interval
+        silent = self._clock.monotonic() - held.heard >= silence
+        if held.gives_way(identity, register, silent=silent):
+            held.ended = f"{identity.id} opened a newer stream from {stream.peer}"
+            held.stream.abort(held.ended)
+            return
+        self._clash(held, stream.peer)
+        raise Refused(
+            f"{identity.id} is connected already: {held.stream.peer} keeps the id, "
+            f"{stream.peer} is another gateway or another installation",
+            hint="let one of them join under another name, or stop it",
+        )
+
+    def _clash(self, held: GatewaySession, refused: str) -> None:
+        """Tell of two gateways with one id, once while the other tries again and again."""
+        host, now = refused.rpartition(":")[0], self._clock.monotonic()
+        known = host == held.clashed_with and now - held.clashed < CLASH_SHOWN
+        held.clashed, held.clashed_with = now, host
+        if not known:
+            words = (
+                f"two gateways use the id {held.identity.id}: {held.stream.peer} is connected, "
+                f"{refused} was refused"
+            )
+            self._events.add("gateway", held.identity.id, words, severity=WARNING)
+
     def _welcome(
         self, stream: GatewayStream, identity: Identity, register: GatewayRegister
     ) -> GatewaySession:
@@ -225,6 +243,7 @@ class Gateways:
             stream=stream,
             identity=identity,
             register=register,
+            heard=self._clock.monotonic(),
             serials={identity.serial},
             reached=0 if REACHED in (register.features or ()) else None,
         )
@@ -248,7 +267,8 @@ class Gateways:
             lost_after=link.lost_after,
         )
         stream.send(GatewayControl(welcome=welcome))
-        self._events.add("gateway", identity.id, f"gateway {identity.id} connected")
+        where = f": users reach it at {register.url}" if register.url else ""
+        self._events.add("gateway", identity.id, f"gateway {identity.id} connected{where}")
         return session
 
     async def _take(self, session: GatewaySession, message: GatewayMessage) -> None:

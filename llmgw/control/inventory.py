@@ -9,9 +9,10 @@ from collections.abc import Iterator
 import msgspec
 
 from llmgw.base.units import show_bytes
-from llmgw.model.device import Device
+from llmgw.model.device import Device, NvlinkFabric, PciLink, card_number
 from llmgw.model.fabric import Port
-from llmgw.model.node import Heartbeat, Host, InstalledEngine, Inventory
+from llmgw.model.node import Heartbeat, Host, InstalledEngine, Inventory, NodeWarning, WeightsHeld
+from llmgw.plan.words import some
 
 
 def merged(old: Inventory, new: Inventory) -> Inventory:
@@ -57,10 +58,26 @@ def differences(old: Inventory, new: Inventory) -> tuple[str, ...]:
         *_device_words(old.devices or (), new.devices or ()),
         *_engine_words(old.engines or (), new.engines or ()),
         *_port_words(old.ports or (), new.ports or ()),
-        *_count_words("weights held", old.weights, new.weights),
+        *_weights_words(old.weights, new.weights),
         *_count_words("filesystems", old.filesystems, new.filesystems),
         *_nvlink_words(old, new),
+        *_warning_words(old.warnings, new.warnings),
     )
+
+
+def worse(old: Inventory, new: Inventory) -> bool:
+    """Say whether something is wrong with what a node has that was not before."""
+    return not frozenset(unhealthy(new)) <= frozenset(unhealthy(old))
+
+
+def device_named(inventory: Inventory, uuid: str) -> str:
+    """Return what people call a device, or the card of a node's MIG instances."""
+    for device in inventory.devices or ():
+        if device.uuid == uuid:
+            return device.shown
+        if device.card_uuid == uuid and device.number is not None:
+            return f"gpu{card_number(device.number)}"
+    return uuid
 
 
 def unhealthy(inventory: Inventory) -> tuple[str, ...]:
@@ -120,14 +137,35 @@ def _device_words(old: tuple[Device, ...], new: tuple[Device, ...]) -> Iterator[
         if known is None:
             if old:
                 yield f"{_device_name(device)} is there now"
-        elif known.unhealthy != device.unhealthy:
-            words = "; ".join(device.unhealthy or ()) or "fine"
-            yield f"{_device_name(device)}: {words}"
+        else:
+            yield from (f"{_device_name(device)}: {words}" for words in _changes_of(known, device))
+
+
+def _changes_of(old: Device, new: Device) -> Iterator[str]:
+    # That a device is fine is no news where nothing was known of it.
+    if old.unhealthy != new.unhealthy and (old.unhealthy or new.unhealthy):
+        yield "; ".join(new.unhealthy or ()) or "fine"
+    if old.pci is not None and new.pci is not None and _link(old.pci) != _link(new.pci):
+        yield f"PCIe {_link(old.pci)} → {_link(new.pci)}"
+    if old.nvlink is not None and new.nvlink is not None:
+        before, after = _fabric(old.nvlink), _fabric(new.nvlink)
+        if before != after:
+            yield f"NVLink fabric {before} → {after}"
+
+
+def _link(link: PciLink) -> str:
+    generation, lanes = link.max_generation, link.lanes
+    return f"generation {generation or '-'} with {lanes or '-'} lanes"
+
+
+def _fabric(fabric: NvlinkFabric) -> str:
+    """Return whether a device is joined to its NVLink fabric: `Completed, Success`."""
+    return ", ".join(word for word in (fabric.state, fabric.status) if word) or "-"
 
 
 def _device_name(device: Device) -> str:
-    number = "" if device.number is None else str(device.number)
-    return f"gpu{number} ({device.name or device.device_class or device.uuid})"
+    what = device.name or device.device_class or device.uuid
+    return device.shown if what == device.shown else f"{device.shown} ({what})"
 
 
 def _engine_words(
@@ -161,10 +199,47 @@ def _port_words(old: tuple[Port, ...], new: tuple[Port, ...]) -> Iterator[str]:
         if now is None:
             yield f"{name} is gone"
             continue
-        if port.state != now.state:
-            yield f"{name}: {port.state or '-'} → {now.state or '-'}"
-        if (port.fabric, port.master_guid) != (now.fabric, now.master_guid):
-            yield f"{name}: fabric {port.fabric or '-'} → {now.fabric or '-'}"
+        for what, was, is_ in (
+            ("", port.state, now.state),
+            ("fabric ", port.fabric, now.fabric),
+            ("master subnet manager ", port.master_guid, now.master_guid),
+            ("network ", port.network, now.network),
+        ):
+            if was != is_:
+                yield f"{name}: {what}{was or '-'} → {is_ or '-'}"
+
+
+def _weights_words(
+    old: tuple[WeightsHeld, ...] | None, new: tuple[WeightsHeld, ...] | None
+) -> Iterator[str]:
+    """Say which weights came and which went; a set that is not whole is none."""
+    if old is None or new is None:
+        return
+    before, after = _whole(old), _whole(new)
+    came = [name for key, name in after.items() if key not in before]
+    went = [name for key, name in before.items() if key not in after]
+    if came:
+        yield f"weights came: {some(came)}"
+    if went:
+        yield f"weights went: {some(went)}"
+
+
+def _whole(weights: tuple[WeightsHeld, ...]) -> dict[str, str]:
+    return {one.name: one.model or one.name for one in weights if one.complete is not False}
+
+
+def _warning_words(
+    old: tuple[NodeWarning, ...] | None, new: tuple[NodeWarning, ...] | None
+) -> Iterator[str]:
+    """Say what a person should know now, and what no longer."""
+    if old is None or new is None:
+        return
+    for warning in new:
+        if warning not in old:
+            yield f"{warning.subject}: {warning.words}"
+    for warning in old:
+        if warning not in new:
+            yield f"{warning.subject}: no longer: {warning.words}"
 
 
 def _count_words(

@@ -7,7 +7,6 @@ actor, and marks the feed.
 """
 
 import asyncio
-import difflib
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,16 +26,21 @@ from llmgw.control.feed import Feed
 from llmgw.control.fleet import Fleet
 from llmgw.control.gateways import Gateways
 from llmgw.control.greeting import Greeting
+from llmgw.control.hardware import Hardware
+from llmgw.control.history import History
 from llmgw.control.join import Joining
 from llmgw.control.keys import Keys
 from llmgw.control.leader import Leader
+from llmgw.control.prometheus import Prometheus
 from llmgw.control.routing import Routing
 from llmgw.control.settings import LiveSettings
 from llmgw.control.tasks.engines import NodeSettingsPass
 from llmgw.control.tasks.expire import Expire
+from llmgw.control.tasks.history import KeepHistory
 from llmgw.control.tasks.liveness import Liveness
 from llmgw.control.tasks.pings import Pings
 from llmgw.control.tasks.reconcile import Reconcile
+from llmgw.control.tasks.traffic import KeepTraffic
 from llmgw.control.tokens import Tokens
 from llmgw.model.feed import ROUTES
 from llmgw.model.gateway import Route
@@ -87,10 +91,11 @@ class Plane:
         epoch: the feed's epoch; new with each start.
         fleet: what runs: nodes, samples, replicas, routes.
         feed: list, then watch.
-        settings, catalog, keys, tokens, events: the live objects over the store.
+        settings, catalog, keys, tokens, events, hardware: the live objects over the store.
         agents, gateways: the two kinds of streams.
         joining: answers the join service.
         certificates: what was signed and what is denied.
+        history: the last hour of every node, in memory; prometheus: what is asked for more.
         executor: carries plans out, and remembers the last commands sent.
         passes: the background passes by name, each with its last sentence.
         last_plan: what the last reconcile pass decided; None before the first.
@@ -122,6 +127,7 @@ class Plane:
         self.feed = Feed(self.epoch, clock)
         self._make_live_objects(world)
         self.fleet = self._make_fleet()
+        self.history, self.prometheus = History(), Prometheus()
         self._make_streams(addresses)
         self.executor = Executor(
             self.fleet,
@@ -161,7 +167,9 @@ class Plane:
         await self.keys.load()
         await self.tokens.load()
         await self.certificates.load()
+        await self.gateways.load()
         await self.events.load()
+        await self.hardware.load()
         self.fleet.load(await self.store.nodes())
         self.events.add("server", self.server_id, f"{self.server_id} leads under term {self.term}")
 
@@ -169,6 +177,7 @@ class Plane:
         """Run the background passes until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.events.write_forever(), name="events")
+            group.create_task(self.hardware.write_forever(), name="hardware")
             for name, one in self.passes.items():
                 group.create_task(one.run_forever(), name=name)
 
@@ -178,6 +187,8 @@ class Plane:
         self.feed.close()
         try:
             await self.events.write()
+            await self.hardware.write()
+            await self.gateways.keep_traffic()
         except LlmgwError as error:
             logger.warning("not written at the end", error=error.message)
         finally:
@@ -201,17 +212,9 @@ class Plane:
         Raises:
             NotFound: the catalog has no such model or profile.
         """
-        entry = self.catalog.get(model)
-        if entry is None:
-            names = [known.model.name for known in self.catalog.entries()]
-            near = difflib.get_close_matches(model, names, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else "list them: llmgw ctl models"
-            raise NotFound(f"no model {model!r}", hint=hint)
-        for one in entry.model.profiles:
-            if profile is None or one.name == profile:
-                now = self.clock.monotonic()
-                return explain(entry.model, one, self.desired(), self.fleet.observed(), now)
-        raise NotFound(f"model {model!r} has no profile {profile!r}")
+        entry, one = self.catalog.profile(model, profile)
+        now = self.clock.monotonic()
+        return explain(entry, one, self.desired(), self.fleet.observed(), now)
 
     async def usage(self, since: float, until: float) -> tuple[UsageRow, ...]:
         """Return what was used, by hour, key and model. Seconds since the epoch."""
@@ -260,6 +263,7 @@ class Plane:
     def _make_live_objects(self, world: World) -> None:
         store, clock, rng, feed = self.store, world.clock, world.rng, self.feed
         self.events = Events(store, clock, feed)
+        self.hardware = Hardware(store, clock, self.events)
         self.settings = LiveSettings(store, clock, feed)
         self.catalog = Catalog(store, clock, feed)
         self.keys = Keys(store, clock, rng, world.entropy, feed)
@@ -284,6 +288,7 @@ class Plane:
             fingerprint=self.catalog.fingerprint,
             settled=self._settled,
             routing=Routing(self.feed, self._routes),
+            hardware=self.hardware,
         )
 
     def _make_streams(self, addresses: Callable[[], tuple[str, ...]]) -> None:
@@ -330,12 +335,16 @@ class Plane:
         engines = NodeSettingsPass(self.agents)
         expire = Expire(self.fleet, self.keys, self.tokens, self.settings, self.clock)
         pings = Pings(self.gateways, self.settings)
+        traffic = KeepTraffic(self.gateways)
+        history = KeepHistory(self.fleet, self.history, self.clock)
         return {
             "reconcile": Periodic("reconcile", reconcile.period, reconcile.run, self.clock),
             "liveness": Periodic("liveness", liveness.period, liveness.run, self.clock),
             "engines": Periodic("engines", engines.period, engines.run, self.clock),
             "expire": Periodic("expire", expire.period, expire.run, self.clock),
             "pings": Periodic("pings", pings.period, pings.run, self.clock),
+            "traffic": Periodic("traffic", traffic.period, traffic.run, self.clock),
+            "history": Periodic("history", history.period, history.run, self.clock),
         }
 
     def _settled(self, waiting_for: tuple[str, ...]) -> bool:

@@ -13,6 +13,12 @@ from llmgw.model.settings import NodeSettings
 
 _numbers = itertools.count(1)
 
+QUIET = 2
+"""Heartbeat intervals of silence after which a peer may be gone though its stream is open."""
+
+CLASH_SHOWN = 120.0
+"""Seconds after the last refused attempt for which two machines with one id stay in view."""
+
 
 @dataclass(slots=True)
 class AgentSession:
@@ -64,8 +70,8 @@ class AgentSession:
         gone = silent or self.stream.ended
         return (
             identity.serial in self.serials
-            and _same(self.register.machine, register.machine)
-            and (gone or _same(self.register.boot, register.boot))
+            and same(self.register.machine, register.machine)
+            and (gone or same(self.register.boot, register.boot))
         )
 
     def renewed(self, serial: str, ends: float) -> None:
@@ -80,6 +86,6 @@ class AgentSession:
         self.stream.send(AgentControl(ping=Ping(number=self.pings)))
 
 
-def _same(ours: str | None, theirs: str | None) -> bool:
-    """Say whether nothing tells them apart: an agent that can't say is not told apart."""
+def same(ours: str | None, theirs: str | None) -> bool:
+    """Say whether nothing tells them apart: a peer that can't say is not told apart."""
     return ours is None or theirs is None or ours == theirs

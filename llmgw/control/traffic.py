@@ -1,80 +1,155 @@
 """Gateways' traffic: the newest report of each worker, and sums that never fall."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 
-from llmgw.model.gateway import Histogram, ModelTraffic, ReplyCount, TrafficReport
+import msgspec
 
-Worker = tuple[str, str, int]
-"""Gateway, boot, worker."""
+from llmgw.model.gateway import Histogram, ModelTraffic, ReplyCount, TrafficReport
+from llmgw.store.interface import StoredTraffic
+
+Worker = tuple[str, int]
+"""Boot and worker."""
 
 _TOTALS = ("prompt_tokens", "completion_tokens", "retries", "client_aborts", "engine_aborts")
 
 
 class Traffic:
-    """Cumulative traffic by gateway and model.
+    """Cumulative traffic by model, summed over gateways, their starts and their workers.
 
-    A worker counts from zero when it starts. When a worker's totals are lower than they were, or a
-    gateway comes with another boot, what was counted before is folded into a base, so that a sum
-    over all never falls. Memory: one report a live worker, one base a gateway and model.
+    What is shown lies in the store: were it more, a control plane that was killed would come back
+    and show less. `unwritten` and `written` carry it there; `load` brings it back. How many
+    requests are in flight is a level, and of this moment.
+
+    Memory: one report a live worker, one base a gateway and model, and the sums that are shown.
+    """
+
+    def __init__(self) -> None:
+        self._gateways: dict[str, Counted] = {}
+        self._changed: set[str] = set()
+        self._shown: dict[str, dict[str, ModelTraffic]] = {}
+        """By gateway and model, as far as the store has it."""
+
+    def load(self, stored: Iterable[StoredTraffic]) -> None:
+        """Go on from what an earlier control plane stored."""
+        for one in stored:
+            self._gateways[one.gateway] = Counted.of(one)
+            self._shown[one.gateway] = sums(one)
+
+    def take(self, report: TrafficReport) -> None:
+        """Apply a worker's report."""
+        self._gateways.setdefault(report.gateway, Counted()).take(report)
+        self._changed.add(report.gateway)
+
+    def new_boot(self, gateway: str, boot: str) -> None:
+        """Note that the gateway's earlier boots are over."""
+        if gateway in self._gateways:
+            self._gateways[gateway].new_boot(boot)
+            self._changed.add(gateway)
+
+    def idle(self, gateway: str) -> None:
+        """Note that a gateway is gone: nothing is in flight there as far as anybody knows."""
+        if gateway in self._gateways:
+            self._gateways[gateway].idle()
+
+    def reports(self) -> tuple[TrafficReport, ...]:
+        """Return the newest report of each worker."""
+        return tuple(report for _, one in sorted(self._gateways.items()) for report in one.newest())
+
+    def by_model(self) -> dict[str, ModelTraffic]:
+        """Return the sums by model, as far as the store has them."""
+        total: dict[str, ModelTraffic] = {}
+        for _, models in sorted(self._shown.items()):
+            for name, model in models.items():
+                total[name] = added(total[name], model) if name in total else model
+        flights = self._in_flight()
+        return {
+            name: msgspec.structs.replace(model, in_flight=flights.get(name, 0))
+            for name, model in total.items()
+        }
+
+    def unwritten(self) -> tuple[StoredTraffic, ...]:
+        """Return all that was counted by gateways of which the store has not everything."""
+        return tuple(self._gateways[gateway].record(gateway) for gateway in sorted(self._changed))
+
+    def written(self, counted: Iterable[StoredTraffic]) -> None:
+        """Note what lies in the store now: from here on it is shown."""
+        for one in counted:
+            self._shown[one.gateway] = sums(one)
+            if self._gateways[one.gateway].record(one.gateway) == one:
+                self._changed.discard(one.gateway)
+
+    def _in_flight(self) -> dict[str, int]:
+        flights: defaultdict[str, int] = defaultdict(int)
+        for report in self.reports():
+            for model in report.models:
+                flights[model.model] += model.in_flight
+        return flights
+
+
+class Counted:
+    """What one gateway counted.
+
+    A worker counts from zero when it starts. When a worker's totals are lower than they were, or
+    the gateway comes with another boot, what was counted before is folded into a base, so that a
+    sum over all never falls.
     """
 
     def __init__(self) -> None:
         self._reports: dict[Worker, TrafficReport] = {}
-        self._folded: dict[tuple[str, str], ModelTraffic] = {}
+        self._finished: dict[str, ModelTraffic] = {}
+
+    @classmethod
+    def of(cls, stored: StoredTraffic) -> "Counted":
+        """Go on from what was stored; nothing of it is in flight as far as anybody knows."""
+        counted = cls()
+        counted._finished = {model.model: model for model in stored.finished}
+        counted._reports = {(one.boot, one.worker): one for one in stored.reports}
+        counted.idle()
+        return counted
 
     def take(self, report: TrafficReport) -> None:
         """Apply a worker's report."""
-        worker = (report.gateway, report.boot, report.worker)
+        worker = (report.boot, report.worker)
         known = self._reports.get(worker)
         if known is not None and _fell(known, report):
             self._fold(known)
         self._reports[worker] = report
 
-    def new_boot(self, gateway: str, boot: str) -> None:
-        """Fold what the gateway's earlier boots counted."""
-        for worker in [w for w in self._reports if w[0] == gateway and w[1] != boot]:
+    def new_boot(self, boot: str) -> None:
+        """Fold what the earlier boots counted."""
+        for worker in [worker for worker in self._reports if worker[0] != boot]:
             self._fold(self._reports.pop(worker))
 
-    def idle(self, gateway: str) -> None:
-        """Note that a gateway is gone: nothing is in flight there as far as anybody knows."""
-        for worker, report in tuple(self._reports.items()):
-            if worker[0] == gateway:
-                models = tuple(_still(model) for model in report.models)
-                self._reports[worker] = TrafficReport(
-                    gateway=report.gateway,
-                    boot=report.boot,
-                    worker=report.worker,
-                    models=models,
-                )
+    def idle(self) -> None:
+        """Note that nothing is in flight any more."""
+        for worker, report in self._reports.items():
+            models = tuple(_still(model) for model in report.models)
+            self._reports[worker] = msgspec.structs.replace(report, models=models)
 
-    def reports(self) -> tuple[TrafficReport, ...]:
+    def newest(self) -> tuple[TrafficReport, ...]:
         """Return the newest report of each worker."""
         return tuple(self._reports[worker] for worker in sorted(self._reports))
 
-    def by_gateway(self) -> dict[tuple[str, str], ModelTraffic]:
-        """Return the sums by gateway and model, over all workers and boots."""
-        sums = dict(self._folded)
-        for report in self.reports():
-            for model in report.models:
-                which = (report.gateway, model.model)
-                known = sums.get(which)
-                sums[which] = model if known is None else added(known, model)
-        return sums
-
-    def by_model(self) -> dict[str, ModelTraffic]:
-        """Return the sums by model, over all gateways."""
-        sums: dict[str, ModelTraffic] = {}
-        for (_, model), traffic in sorted(self.by_gateway().items()):
-            known = sums.get(model)
-            sums[model] = traffic if known is None else added(known, traffic)
-        return sums
+    def record(self, gateway: str) -> StoredTraffic:
+        """Return all of it as the store keeps it."""
+        finished = tuple(model for _, model in sorted(self._finished.items()))
+        return StoredTraffic(gateway=gateway, finished=finished, reports=self.newest())
 
     def _fold(self, report: TrafficReport) -> None:
         for model in report.models:
-            which = (report.gateway, model.model)
-            known = self._folded.get(which)
-            past = _still(model)
-            self._folded[which] = past if known is None else added(known, past)
+            past, known = _still(model), self._finished.get(model.model)
+            self._finished[model.model] = past if known is None else added(known, past)
+
+
+def sums(counted: StoredTraffic) -> dict[str, ModelTraffic]:
+    """Return what a gateway counted by model, over all its boots and workers."""
+    total = {model.model: model for model in counted.finished}
+    for report in counted.reports:
+        for model in report.models:
+            known = total.get(model.model)
+            total[model.model] = model if known is None else added(known, model)
+    return total
 
 
 def added(one: ModelTraffic, other: ModelTraffic) -> ModelTraffic:
@@ -84,6 +159,7 @@ def added(one: ModelTraffic, other: ModelTraffic) -> ModelTraffic:
         replies=_added_replies((*one.replies, *other.replies)),
         duration=_added_histograms(one.duration, other.duration),
         first_token=_added_histograms(one.first_token, other.first_token),
+        inter_token=_added_histograms(one.inter_token, other.inter_token),
         prompt_tokens=one.prompt_tokens + other.prompt_tokens,
         completion_tokens=one.completion_tokens + other.completion_tokens,
         retries=one.retries + other.retries,
@@ -126,20 +202,7 @@ def _total(histogram: Histogram) -> int:
 
 
 def _still(model: ModelTraffic) -> ModelTraffic:
-    return added(
-        ModelTraffic(model=model.model),
-        ModelTraffic(
-            model=model.model,
-            replies=model.replies,
-            duration=model.duration,
-            first_token=model.first_token,
-            prompt_tokens=model.prompt_tokens,
-            completion_tokens=model.completion_tokens,
-            retries=model.retries,
-            client_aborts=model.client_aborts,
-            engine_aborts=model.engine_aborts,
-        ),
-    )
+    return msgspec.structs.replace(model, in_flight=0)
 
 
 def _fell(before: TrafficReport, after: TrafficReport) -> bool:

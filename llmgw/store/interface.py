@@ -1,9 +1,12 @@
 """The one interface that every store implements, and the records that only stores hold."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from llmgw.model.catalog import CatalogEntry, Model
 from llmgw.model.events import AuditEntry, Event
+from llmgw.model.gateway import ModelTraffic, TrafficReport
+from llmgw.model.hardware import HardwareChange
 from llmgw.model.keys import JoinToken, Key, Token, UsageReport, UsageRow
 from llmgw.model.record import Record
 from llmgw.model.settings import Settings, SettingsChange
@@ -36,6 +39,16 @@ class StoredCertificate(Record, frozen=True, kw_only=True):
     ends: float
     denied: float | None = None
     """Since when it no longer connects; None: it does."""
+
+
+class StoredTraffic(Record, frozen=True, kw_only=True):
+    """What one gateway has counted since it first connected."""
+
+    gateway: str
+    finished: tuple[ModelTraffic, ...] = ()
+    """Summed over the boots that are over; nothing is in flight in them."""
+    reports: tuple[TrafficReport, ...] = ()
+    """The newest of each worker of the boot that may go on."""
 
 
 class Store(Protocol):
@@ -183,7 +196,10 @@ class Store(Protocol):
         ...
 
     async def remove_node(self, node: str, *, actor: str, at: float) -> tuple[str, ...]:
-        """Forget a node and deny all its certificates; return their serials.
+        """Forget a node, what happened to its hardware too, and deny all its certificates.
+
+        Returns:
+            The serials of the certificates.
 
         Raises:
             NotFound: there is none of that id and no certificate of it.
@@ -217,12 +233,36 @@ class Store(Protocol):
         """Return what was used, by hour, key and model."""
         ...
 
+    async def traffic(self) -> tuple[StoredTraffic, ...]:
+        """Return what every gateway counted, by gateway."""
+        ...
+
+    async def put_traffic(self, counted: Sequence[StoredTraffic]) -> None:
+        """Replace what these gateways counted; the others stay."""
+        ...
+
     async def add_event(self, event: Event) -> None:
         """Keep an event; old ones are dropped beyond a bound."""
         ...
 
     async def events(self, *, since: float, limit: int = 1000) -> tuple[Event, ...]:
         """Return the newest `limit` events at or after a time, oldest first."""
+        ...
+
+    async def put_hardware(self, changes: Sequence[HardwareChange], *, before: float) -> None:
+        """Keep changes of hardware, or replace those of the same id.
+
+        Of their nodes' older ones those that ended before a time are dropped, and the oldest beyond
+        a bound a node; the last of each subject stays.
+        """
+        ...
+
+    async def hardware(self, *, since: float, node: str | None) -> tuple[HardwareChange, ...]:
+        """Return the changes that ended at or after a time, of one node or all, oldest first."""
+        ...
+
+    async def hardware_last(self) -> tuple[HardwareChange, ...]:
+        """Return the last change of each node's subjects, however old."""
         ...
 
     async def audit(self, limit: int = 100) -> tuple[AuditEntry, ...]:

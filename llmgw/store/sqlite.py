@@ -18,15 +18,26 @@ from llmgw import __version__
 from llmgw.base.errors import Unreachable
 from llmgw.model.catalog import CatalogEntry, Model
 from llmgw.model.events import AuditEntry, Event
+from llmgw.model.hardware import HardwareChange
 from llmgw.model.keys import JoinToken, Key, Token, UsageReport, UsageRow
 from llmgw.model.settings import Settings, SettingsChange
 from llmgw.store.failures import in_words
 from llmgw.store.file import opened, private
 from llmgw.store.hold import Hold
-from llmgw.store.interface import StoredCertificate, StoredNode, StoredSettings
+from llmgw.store.interface import StoredCertificate, StoredNode, StoredSettings, StoredTraffic
 from llmgw.store.migrations import STEPS
 from llmgw.store.migrations.step import Step
-from llmgw.store.tables import about, audit, catalog, credentials, events, nodes, usage
+from llmgw.store.tables import (
+    about,
+    audit,
+    catalog,
+    credentials,
+    events,
+    hardware,
+    nodes,
+    traffic,
+    usage,
+)
 from llmgw.store.tables import settings as settings_table
 
 T = TypeVar("T")
@@ -176,6 +187,14 @@ class SqliteStore:
         """Return what was used, by hour, key and model."""
         return await self._read(usage.between, since, until)
 
+    async def traffic(self) -> tuple[StoredTraffic, ...]:
+        """Return what every gateway counted, by gateway."""
+        return await self._read(traffic.every_gateway)
+
+    async def put_traffic(self, counted: Sequence[StoredTraffic]) -> None:
+        """Replace what these gateways counted; the others stay."""
+        await self._change(traffic.put, counted)
+
     async def add_event(self, event: Event) -> None:
         """Keep an event; old ones are dropped beyond a bound."""
         await self._change(events.add, event)
@@ -183,6 +202,18 @@ class SqliteStore:
     async def events(self, *, since: float, limit: int = 1000) -> tuple[Event, ...]:
         """Return the newest events since a time, oldest first."""
         return await self._read(events.since, since, limit)
+
+    async def put_hardware(self, changes: Sequence[HardwareChange], *, before: float) -> None:
+        """Keep changes of hardware, or replace those of the same id; old ones are dropped."""
+        await self._change(hardware.put, changes, before)
+
+    async def hardware(self, *, since: float, node: str | None) -> tuple[HardwareChange, ...]:
+        """Return the changes that ended at or after a time, oldest first."""
+        return await self._read(hardware.ended_since, since, node)
+
+    async def hardware_last(self) -> tuple[HardwareChange, ...]:
+        """Return the last change of each node's subjects, however old."""
+        return await self._read(hardware.last)
 
     async def audit(self, limit: int = 100) -> tuple[AuditEntry, ...]:
         """Return what people changed, newest first."""

@@ -193,7 +193,9 @@ class Console:
     def _shortcuts(self) -> tuple[Shortcut, ...]:
         """Return the keys of the key bar, without those that would do nothing here."""
         found = keys.shortcuts((*self.view.own_keys, *keys.EVERYWHERE))
-        idle = set() if self.history.deep or self.view.filtered() else {"back"}
+        idle = set(self.view.idle())
+        if not self.history.deep and not self.view.filtered():
+            idle.add("back")
         if self.view.target() is None:
             idle.add("open")
         return tuple(shortcut for shortcut in found if shortcut.action not in idle)

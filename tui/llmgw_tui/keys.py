@@ -16,6 +16,8 @@ class Key(NamedTuple):
     action: str
     bar: int = 0
     """Its place in the key bar, lower first; 0: only in the help."""
+    kept: bool = False
+    """It shows in the key bar however little room there is."""
 
 
 MOVE = (
@@ -43,8 +45,8 @@ EVERYWHERE = (
     Key(("ctrl+y",), "Ctrl+y", "copy the command line", "copy_command"),
     Key(("r",), "r", "list anew", "relist"),
     Key(("ctrl+l",), "Ctrl+l", "paint anew", "repaint"),
-    Key(("question_mark", "f1"), "?", "help", "help", 80),
-    Key(("q", "ctrl+q"), "q", "quit", "quit", 90),
+    Key(("question_mark", "f1"), "?", "help", "help", 80, kept=True),
+    Key(("q", "ctrl+q"), "q", "quit", "quit", 90, kept=True),
 )
 
 LIST = (
@@ -58,7 +60,12 @@ PAGE = (Key(("l",), "l", "logs", "logs", 50),)
 
 NODE = (
     *PAGE,
-    Key(("t",), "t", "log below", "tail", 52),
+    Key(("c",), "c", "chart", "series_next", 30),
+    Key(("C", "upper_c"), "C", "chart before", "series_before"),
+    Key(("right_square_bracket",), "]", "device", "device_next", 32),
+    Key(("left_square_bracket",), "[", "device before", "device_before"),
+    Key(("w",), "w", "time", "time", 34),
+    Key(("t",), "t", "log", "tail", 52),
     Key(("tab",), "Tab", "page or log", "pane"),
 )
 
@@ -82,7 +89,7 @@ def find(keys: Iterable[Key], name: str) -> str | None:
 def shortcuts(keys: Sequence[Key]) -> tuple[Shortcut, ...]:
     """Return the key bar's entries, in their order."""
     shown = sorted((key for key in keys if key.bar), key=lambda key: key.bar)
-    return tuple(Shortcut(key.shown, key.words, key.action) for key in shown)
+    return tuple(Shortcut(key.shown, key.words, key.action, key.kept) for key in shown)
 
 
 def helped(keys: Iterable[Key]) -> list[tuple[str, str]]:

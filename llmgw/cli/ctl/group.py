@@ -21,6 +21,7 @@ ENTRIES = {
     "gateways": Entry(f"{CTL}.gateways:gateways", "List gateways.", SEE),
     "logs": Entry(f"{CTL}.logs:logs", "Read or follow the log of a node or an engine.", SEE),
     "events": Entry(f"{CTL}.events:events", "List what happened.", SEE),
+    "hardware": Entry(f"{CTL}.hardware:hardware", "List port changes and driver errors.", SEE),
     "plan": Entry(f"{CTL}.plan:plan", "What the last pass decided, and why.", SEE),
     "explain": Entry(f"{CTL}.plan:explain", "Every node's verdict on a model.", SEE),
     "usage": Entry(f"{CTL}.usage:usage", "What was used, by key and model.", SEE),

@@ -4,10 +4,12 @@ from typing import Annotated, Any
 
 import typer
 
+from llmgw.base.errors import NotFound
 from llmgw.cli import session
 from llmgw.cli.lazy import Entry, lazy_app
-from llmgw.cli.options import Format, Output, Yes, duration
+from llmgw.cli.options import DryRun, Format, Output, Yes, duration
 from llmgw.cli.output import confirm, note, print_data
+from llmgw.model.keys import Key
 
 HERE = "llmgw.cli.ctl.key"
 
@@ -53,8 +55,16 @@ def remove(
         str, typer.Argument(metavar="KEY", help="The key's id, as `ctl keys` lists it.")
     ],
     yes: Yes = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Remove a key; requests with it are refused within a second."""
-    confirm(f"{key}: requests with it will be refused", key, yes=yes)
+    found = next((one for one in session.get("/keys", tuple[Key, ...]) if one.id == key), None)
+    if found is None:
+        raise NotFound(f"no key with the id {key!r}", hint="list them: llmgw ctl keys")
+    words = f"{key} ({found.name}): requests with it will be refused"
+    if dry_run:
+        note(f"{words}; nothing was changed")
+        return
+    confirm(words, key, yes=yes)
     session.connect().delete(f"/keys/{key}")
     print(f"{key} is removed")

@@ -4,12 +4,11 @@ from typing import Annotated, Any
 
 import typer
 
-from llmgw.base.units import show_bytes, show_seconds
 from llmgw.cli import session, show
 from llmgw.cli.lazy import Entry, lazy_app
 from llmgw.cli.options import DryRun, Format, Output, Yes
-from llmgw.cli.output import confirm, fields, note, print_data, say
-from llmgw.model.node import CORDONED, DRAINING, Filesystem, Heartbeat, Node, ProbeState, Sample
+from llmgw.cli.output import confirm, note, print_data, say
+from llmgw.model.node import CORDONED, DRAINING, Heartbeat, Node, Sample
 from llmgw.model.replica import Replica
 
 HERE = "llmgw.cli.ctl.node"
@@ -28,8 +27,25 @@ app = lazy_app(ENTRIES, "Show, join, cordon or remove a node.", fallback="show")
 Name = Annotated[str, typer.Argument(metavar="NODE", help="The node's id: its host name.")]
 
 
-def show_one(node: Name, output: Output = Format.TABLE) -> None:
-    """Show one node: what it has, how it is, what runs on it."""
+def show_one(
+    node: Name,
+    output: Output = Format.TABLE,
+    history: Annotated[
+        bool, typer.Option("--history", help="How it was, as charts or as JSON.")
+    ] = False,
+    series: Annotated[
+        str, typer.Option("--series", help="With --history: which ones, `busy,power`; all.")
+    ] = "",
+    minutes: Annotated[
+        int, typer.Option("--minutes", min=1, help="With --history: how far back.")
+    ] = 60,
+) -> None:
+    """Show one node: what it has, how it is and was, what runs on it."""
+    if history:
+        from llmgw.cli.ctl import node_past
+
+        node_past.show(node, output, series, minutes)
+        return
     answer: dict[str, Any] = session.connect().get(f"/nodes/{node}")
     if output in (Format.JSON, Format.YAML):
         print_data(answer, output)
@@ -43,7 +59,9 @@ def show_one(node: Name, output: Output = Format.TABLE) -> None:
         beat = session.typed(answer["sample"], Heartbeat, "sample")
         sample = Sample(id=seen.id, at=answer.get("sampled_at") or session.now(), heartbeat=beat)
     here = [r for r in session.get("/replicas", tuple[Replica, ...]) if _on(r, seen.id)]
-    for line in _lines(seen, sample, here):
+    from llmgw.cli.ctl import node_page
+
+    for line in node_page.page(seen, sample, here, session.now()):
         say(line)
 
 
@@ -117,63 +135,3 @@ def _wish(node: str, wish: str | None) -> None:
 
 def _on(replica: Replica, node: str) -> bool:
     return any(shard.node == node for shard in replica.shards)
-
-
-def _lines(node: Node, sample: Sample | None, replicas: list[Replica]) -> list[str]:
-    now = session.now()
-    host = node.inventory.host
-    beat = sample.heartbeat if sample else None
-    lines = fields(
-        [
-            ("node", node.id),
-            ("state", f"{show.node_state(node)} for {show.age(node.since, now)}"),
-            ("health", "; ".join(node.health)),
-            ("address", node.address or ""),
-            ("agent", node.agent_version or ""),
-            ("labels", ", ".join(f"{k}={v}" for k, v in node.labels.items())),
-            ("system", " ".join(t for t in (host.os, host.kernel, host.architecture) if t))
-            if host
-            else ("system", ""),
-            ("cpu", f"{show.text(host.cpus)} x {show.text(host.cpu_model)}" if host else ""),
-            ("cpu use", show.percent(beat.cpu_percent if beat else None)),
-            ("memory", show.memory(node, sample)),
-            ("devices", show.device_counts(node.inventory.devices)),
-            ("certificate", _ends(node.certificate_ends, now)),
-        ]
-    )
-    lines += _section("disk", [_disk(f) for f in node.inventory.filesystems or ()])
-    lines += _section("engine", [show.engine(e) for e in node.inventory.engines or ()])
-    lines += _section("replica", [_replica(r) for r in replicas])
-    lines += _section("warning", [f"{w.subject}: {w.words}" for w in node.inventory.warnings or ()])
-    if beat is not None:
-        lines += _section("probe", [_probe(p) for p in beat.probes or ()])
-    return lines
-
-
-def _section(name: str, values: list[str]) -> list[str]:
-    return fields([(f"{name:<11}", value) for value in values])
-
-
-def _disk(seen: Filesystem) -> str:
-    kind = "shared" if seen.shared else "local"
-    free, total = show_bytes(seen.free_bytes), show_bytes(seen.total_bytes)
-    return f"{seen.mount}: {free} free of {total}, {seen.type or 'unknown type'}, {kind}"
-
-
-def _replica(seen: Replica) -> str:
-    words = show.replica_words(seen)
-    return f"{seen.id}: {show.text(seen.state)} on {show.back_end(seen)}" + (
-        f", {words}" if words else ""
-    )
-
-
-def _probe(seen: ProbeState) -> str:
-    return f"{seen.name}: {seen.error}" if seen.error else f"{seen.name}: {_old(seen.age)}"
-
-
-def _old(seconds: float | None) -> str:
-    return "never read" if seconds is None else f"{show_seconds(seconds)} old"
-
-
-def _ends(ends: float | None, now: float) -> str:
-    return "" if ends is None else f"ends in {show_seconds(max(0.0, ends - now))}"

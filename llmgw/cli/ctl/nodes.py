@@ -6,7 +6,7 @@ from typing import Any
 from llmgw.cli import session, show
 from llmgw.cli.options import Format, Output, Watch
 from llmgw.cli.output import Column, print_rows, table
-from llmgw.model.node import Node, Sample
+from llmgw.model.node import READY, Node, Sample
 
 TOPICS = ("nodes", "samples")
 
@@ -26,11 +26,12 @@ def _cpu(row: Row) -> str:
 
 
 def _health(row: Row) -> str:
-    warnings = len(row.node.inventory.warnings or ())
-    words = list(row.node.health)
-    if warnings:
-        words.append(f"{warnings} warning{'s' if warnings > 1 else ''}")
-    return "; ".join(words) or show.text(None)
+    """Return what is wrong with a node, its sources of facts that fail among it, each once."""
+    inventory = row.node.inventory
+    words = [*row.node.health, *(f"{one.subject}: {one.words}" for one in inventory.warnings or ())]
+    beat = row.sample.heartbeat if row.sample and row.node.liveness == READY else None
+    words += [f"probe {one.name} fails" for one in (beat.probes or () if beat else ()) if one.error]
+    return "; ".join(dict.fromkeys(words)) or show.text(None)
 
 
 COLUMNS: tuple[Column[Row], ...] = (

@@ -4,9 +4,10 @@ from typing import Annotated
 
 import typer
 
+from llmgw.base.errors import NotFound
 from llmgw.cli import session, show
 from llmgw.cli.lazy import Entry, lazy_app
-from llmgw.cli.options import Format, Output, Yes
+from llmgw.cli.options import DryRun, Format, Output, Yes
 from llmgw.cli.output import Column, confirm, note, print_data, print_rows
 from llmgw.model.record import Record
 
@@ -59,9 +60,19 @@ def add(
 
 
 def remove(
-    token: Annotated[str, typer.Argument(metavar="TOKEN", help="The token's id.")], yes: Yes = False
+    token: Annotated[str, typer.Argument(metavar="TOKEN", help="The token's id.")],
+    yes: Yes = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Remove a token; it is refused from then on."""
-    confirm(f"{token}: commands with it will be refused", token, yes=yes)
+    tokens = session.get("/tokens", tuple[TokenSeen, ...])
+    found = next((one for one in tokens if one.id == token), None)
+    if found is None:
+        raise NotFound(f"no token with the id {token!r}", hint="list them: llmgw ctl token list")
+    words = f"{token} ({found.name}): commands with it will be refused"
+    if dry_run:
+        note(f"{words}; nothing was changed")
+        return
+    confirm(words, token, yes=yes)
     session.connect().delete(f"/tokens/{token}")
     print(f"{token} is removed")

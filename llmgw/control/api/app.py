@@ -14,9 +14,10 @@ from starlette.types import Receive, Scope, Send
 from llmgw.base import log
 from llmgw.base.errors import LlmgwError
 from llmgw.control.api.access import Gate
-from llmgw.control.api.answer import HEADERS, TurnedAway, internal_error, json_response, refusal
+from llmgw.control.api.answer import TurnedAway, internal_error, json_response, refusal
 from llmgw.control.api.openapi import document_json
-from llmgw.control.api.operation import Call, Caller, Operation, Raw, Sent, Text
+from llmgw.control.api.operation import Call, Caller, Operation, Pieces, Raw, Sent
+from llmgw.control.api.pieces import PiecesSent
 from llmgw.control.api.reading import (
     read_as,
     read_body,
@@ -27,6 +28,7 @@ from llmgw.control.api.reading import (
 from llmgw.control.api.shapes import Leading
 from llmgw.control.api.stream import EventStream
 from llmgw.control.api.table import OPERATIONS
+from llmgw.control.metrics.collector import Scrapes
 from llmgw.control.plane import Plane
 
 logger = log.get(__name__)
@@ -61,6 +63,7 @@ class _Desk:
         self._plane = plane
         self._gate = gate
         self._state = app.state
+        self._scrapes = Scrapes(plane)
 
     async def answer(self, operation: Operation, request: Request) -> Response:
         """Return the response to one request, whatever happens."""
@@ -87,6 +90,7 @@ class _Desk:
             caller=caller,
             path=request.path_params,
             describe=document_json,
+            scrapes=self._scrapes,
             if_match=read_if_match(request.headers.get("if-match")),
         )
         return self._response(operation, request, await operation.handler(call, **said))
@@ -106,8 +110,8 @@ class _Desk:
                     ending=self._state.ending,
                     still=self._gate.still(request.headers.get("authorization")),
                 )
-            case Text(body=body, media_type=kind):
-                return Response(body, headers={**HEADERS, "Content-Type": kind})
+            case Pieces():
+                return PiecesSent(answer, request.headers.get("accept-encoding", ""))
             case Raw(body=body):
                 return json_response(body)
             case Leading(leader=False):

@@ -1,10 +1,8 @@
 """What load balancers and scrapers ask; `openapi.json` beside it."""
 
-import asyncio
-
-from llmgw.control.api.operation import PREFIX, Call, Operation, Raw, Text
+from llmgw.control.api.operation import PREFIX, Call, Operation, Pieces, Raw
 from llmgw.control.api.shapes import Alive, Leading
-from llmgw.control.metrics.collector import CONTENT_TYPE, gather, render
+from llmgw.control.metrics.text import CONTENT_TYPE
 from llmgw.model.keys import METRICS, READ
 
 
@@ -18,14 +16,13 @@ async def leader(call: Call) -> Leading:
     return Leading(leader=call.plane.leader, term=call.plane.term)
 
 
-async def metrics(call: Call) -> Text:
+async def metrics(call: Call) -> Pieces:
     """Return the whole fleet's metrics.
 
-    What they are made of is gathered here at once, so that it is of one moment; making text of it
-    takes long on a large fleet and is done beside the loop.
+    Raises:
+        Unreachable: too many are being sent already.
     """
-    seen = gather(call.plane)
-    return Text(await asyncio.to_thread(render, seen), CONTENT_TYPE)
+    return Pieces(await call.scrapes.scrape(), CONTENT_TYPE, call.scrapes.sent)
 
 
 async def openapi(call: Call) -> Raw:

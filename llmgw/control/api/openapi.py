@@ -16,7 +16,7 @@ import msgspec
 
 from llmgw import __version__
 from llmgw.control.api.answer import ErrorAnswer
-from llmgw.control.api.operation import Operation, Raw, Text
+from llmgw.control.api.operation import Operation, Pieces, Raw
 from llmgw.control.api.table import OPERATIONS
 
 _CONVERTOR = re.compile(r"{(\w+):\w+}")
@@ -94,7 +94,7 @@ def _types(operations: Sequence[Operation]) -> list[Any]:
     found: dict[str, Any] = {repr(ErrorAnswer): ErrorAnswer}
     for one in operations:
         for type_ in (one.body, one.query, one.answer):
-            if type_ not in (None, Text, Raw):
+            if type_ not in (None, Pieces, Raw):
                 found[repr(type_)] = type_
     return list(found.values())
 
@@ -144,7 +144,7 @@ def _parameters(one: Operation) -> list[dict[str, Any]]:
 def _answer(one: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
     if one.answer is None:
         return {"description": "Done."}
-    if one.answer is Text:
+    if one.answer is Pieces:
         return {"description": one.summary, "content": {"text/plain": {}}}
     if one.answer is Raw:
         return {"description": one.summary, "content": {_JSON: {}}}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from types import NoneType
 from typing import Any, Generic, TypeVar
 
+from llmgw.control.metrics.collector import Scrapes
 from llmgw.control.plane import Plane
 
 PREFIX = "/api/v1"
@@ -36,6 +37,8 @@ class Call:
     path: Mapping[str, str]
     describe: Callable[[], bytes]
     """Returns this API's own description, which is made from the table of all operations."""
+    scrapes: Scrapes
+    """Makes what Prometheus scrapes; all requests share one."""
     if_match: int | None = None
     """The version in If-Match; None when there was none."""
 
@@ -50,11 +53,13 @@ class Sent(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
-    """An answer that is not JSON."""
+class Pieces:
+    """An answer that is not JSON and may be long: it is sent piece by piece."""
 
-    body: bytes
+    body: tuple[bytes, ...]
     media_type: str
+    ended: Callable[[], None]
+    """Called once when it was sent, or is not sent any further."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,9 @@ YEARS = 100 * 366 * 86400.0
 TIME_MOST = 1e11
 """Seconds since the epoch that nobody needs to name."""
 
+MINUTES_MOST = 400 * 24 * 60
+"""Of a history: a bit more than a year."""
+
 Lines = Annotated[int, Meta(ge=0, le=LINES_MOST)]
 Time = Annotated[float, Meta(ge=0, le=TIME_MOST)]
 Lasting = Annotated[float, Meta(gt=0, le=YEARS)]
@@ -79,6 +82,13 @@ class NodeShown(Node, frozen=True, kw_only=True):
 
     sample: Heartbeat | None = None
     sampled_at: float | None = None
+
+
+class NodeHistoryQuery(Written, frozen=True, kw_only=True):
+    """Which series, separated by commas (absent: all), and how many minutes back."""
+
+    series: Annotated[str, Meta(max_length=200)] = ""
+    minutes: Annotated[int, Meta(ge=1, le=MINUTES_MOST)] = 60
 
 
 class Wish(Written, frozen=True, kw_only=True):
@@ -208,6 +218,13 @@ class LimitQuery(Written, frozen=True, kw_only=True):
 class SinceQuery(Written, frozen=True, kw_only=True):
     """From when on, in seconds since the epoch; absent: the newest that are in memory."""
 
+    since: Time | None = None
+
+
+class HardwareQuery(Written, frozen=True, kw_only=True):
+    """One node alone, and from when on, in seconds since the epoch; absent: all, the last day."""
+
+    node: Annotated[str, Meta(max_length=253)] = ""
     since: Time | None = None
 
 

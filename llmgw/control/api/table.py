@@ -3,7 +3,9 @@
 from llmgw.control.api import (
     following,
     happened,
+    hardware,
     health,
+    history,
     keys,
     logs,
     models,
@@ -19,6 +21,7 @@ from llmgw.control.api.operation import Operation
 OPERATIONS: tuple[Operation, ...] = (
     *status.OPERATIONS,
     *nodes.OPERATIONS,
+    *history.OPERATIONS,
     *logs.OPERATIONS,
     *replicas.OPERATIONS,
     *models.OPERATIONS,
@@ -27,6 +30,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *settings.OPERATIONS,
     *tokens.OPERATIONS,
     *happened.OPERATIONS,
+    *hardware.OPERATIONS,
     *following.OPERATIONS,
     *health.OPERATIONS,
 )

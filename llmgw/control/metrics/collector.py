@@ -1,40 +1,45 @@
-"""One scrape: gather on the loop, make text beside it."""
+"""One scrape: gather at once, so that it is of one moment; make text of it in small bits."""
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Sequence
 
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
-from prometheus_client.metrics_core import Metric
+from prometheus_client.exposition import generate_latest
 from prometheus_client.process_collector import ProcessCollector
-from prometheus_client.registry import Collector
 
+from llmgw.base.errors import Unreachable
 from llmgw.control.metrics.families import FAMILIES
-from llmgw.control.metrics.family import collected
+from llmgw.control.metrics.family import Family
+from llmgw.control.metrics.page import Page
 from llmgw.control.metrics.snapshot import Snapshot
 from llmgw.control.plane import Plane
 
-CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+SLICE = 0.005
+"""Seconds of work after which everybody else has a turn."""
+
+MOST_SENT = 16
+"""Scrapes that are answered at once; one more is refused."""
 
 
 def gather(plane: Plane) -> Snapshot:
     """Return everything that a scrape shows, at this moment.
 
     It collects references to records that are there already, so it takes the loop for a few
-    milliseconds on a thousand nodes; what takes long is `render`, which may run in a thread.
+    milliseconds on a thousand nodes.
     """
     observed = plane.fleet.observed()
-    rooms = observed.nodes
-    samples = (plane.fleet.sample(room.node.id) for room in rooms)
+    samples = {room.node.id: plane.fleet.sample(room.node.id) for room in observed.nodes}
     return Snapshot(
         now=plane.clock.now(),
         cluster=plane.cluster,
         server=plane.server_id,
         version=plane.version,
         leader=plane.leader,
+        settled=observed.settled,
         term=plane.term,
         followers=plane.feed.followers,
         agents=plane.agents.count,
-        rooms=rooms,
-        samples=tuple(sample for sample in samples if sample is not None),
+        rooms=observed.nodes,
+        samples={node: sample for node, sample in samples.items() if sample is not None},
         replicas=observed.replicas,
         routes=plane.fleet.routes(),
         gateways=plane.gateways.all(),
@@ -42,33 +47,87 @@ def gather(plane: Plane) -> Snapshot:
         passes={name: one.last for name, one in plane.passes.items()},
         plan=plane.last_plan,
         models_of={one.id: one.model for one in observed.replicas if one.model is not None},
+        flaps=plane.hardware.flaps(),
     )
 
 
-def render(seen: Snapshot) -> bytes:
-    """Return the text that Prometheus scrapes."""
-    return generate_latest(FleetCollector(seen))
+def render(seen: Snapshot, families: Sequence[Family] = FAMILIES) -> bytes:
+    """Return the text of a snapshot at one go, without the families of the process."""
+    page = Page(seen, families)
+    for _ in page.steps():
+        pass
+    return b"".join(page.pieces)
 
 
-class FleetCollector(Collector):
-    """All families of one snapshot, and those of this process.
+def process_text() -> bytes:
+    """Return the families of this process: its time on processors, memory and open files."""
+    return generate_latest(ProcessCollector(registry=None))
 
-    A control plane that does not lead exports nothing of the fleet: the leader does.
 
-    Args:
-        seen: the snapshot.
-        process: where this process's own figures come from; None leaves them out.
+class Scrapes:
+    """Answers scrapes, one rendering at a time.
+
+    Scrapes that come while one is made wait for the next one and share it: however many come at
+    once, at most one is made and one is waited for. No scrape gets what was gathered before it
+    came. A page has megabytes: so many are in memory at once as are being sent, and no more than
+    `MOST_SENT`.
     """
 
-    def __init__(self, seen: Snapshot, process: Collector | None = None) -> None:
-        self._seen = seen
-        self._process = process or ProcessCollector(registry=None)
+    def __init__(self, plane: Plane) -> None:
+        self._plane = plane
+        self._making = asyncio.Lock()
+        self._begun = 0
+        self._open = 0
+        """Scrapes that wait, or whose answer is being sent."""
+        self._waiting = 0
+        self._newest: tuple[bytes, ...] = ()
+        self._number = 0
+        """Which of those that were begun the newest is."""
 
-    def collect(self) -> Iterable[Metric]:
-        """Yield every family that has a sample."""
-        for family in FAMILIES:
-            if self._seen.leader or family.always:
-                metric = collected(family, self._seen)
-                if metric.samples:
-                    yield metric
-        yield from self._process.collect()
+    async def scrape(self) -> tuple[bytes, ...]:
+        """Return the text of this moment, in pieces. Call `sent` when they are let go.
+
+        Raises:
+            Unreachable: too many are being sent already.
+        """
+        if self._open >= MOST_SENT:
+            raise Unreachable(
+                f"{MOST_SENT} scrapes are being answered already",
+                hint="something scrapes and does not read its answers",
+            )
+        self._open += 1
+        try:
+            return await self._next()
+        except BaseException:
+            self._open -= 1
+            raise
+
+    def sent(self) -> None:
+        """Note that an answer is not held any more."""
+        self._open -= 1
+
+    async def _next(self) -> tuple[bytes, ...]:
+        came = self._begun
+        self._waiting += 1
+        try:
+            async with self._making:
+                if self._number <= came:
+                    self._begun += 1
+                    number = self._begun
+                    self._newest = await self._made()
+                    self._number = number
+                return self._newest
+        finally:
+            self._waiting -= 1
+            if not self._waiting:
+                self._newest = ()  # megabytes that nobody waits for
+
+    async def _made(self) -> tuple[bytes, ...]:
+        clock = self._plane.clock
+        page = Page(gather(self._plane), FAMILIES)
+        until = clock.monotonic() + SLICE
+        for _ in page.steps():
+            if clock.monotonic() >= until:
+                await clock.sleep(0)
+                until = clock.monotonic() + SLICE
+        return (*page.pieces, process_text())

@@ -1,93 +1,56 @@
-"""What a family of metrics is, and how its samples are made fit to be scraped. Pure."""
+"""What a family of metrics is: a row of the reference, and where its samples come from."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-from prometheus_client.metrics_core import Metric
-
+from llmgw.control.metrics.onenode import OneNode
 from llmgw.control.metrics.snapshot import Snapshot
-from llmgw.model.gateway import Histogram
+from llmgw.control.metrics.tally import Tally
+from llmgw.control.metrics.text import Value
 
 GAUGE = "gauge"
 COUNTER = "counter"
 HISTOGRAM = "histogram"
 
-LABEL_MOST = 256
+ALL = "all"
+"""Every control plane exports it."""
+LEADER = "leader"
+SETTLED = "leader, settled"
+"""The leader exports it once its agents have reported: before that a sum would be too low."""
 
-Labels = tuple[str, ...]
-Value = float | Histogram | None
-Samples = Iterable[tuple[Labels, Value]]
+Samples = Iterable[tuple[str, Value]]
+"""Labels as they stand between the braces, and what was measured."""
+
+Figures = Iterable[tuple[str, float | None]]
+"""The same of plain numbers."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """One family: a row of the reference, and where its samples come from.
+    """One family.
 
-    `read` may yield None for a value: what was not measured has no sample. `absent` says in the
-    reference when that is so. `always`: a standby exports it too.
+    A sample whose value is None is left out: what was not measured has none. `absent` says in the
+    reference when that is so. `by`: who exports it.
     """
 
     name: str
-    kind: str
-    labels: tuple[str, ...]
+    kind: str = GAUGE
+    labels: tuple[str, ...] = ()
     unit: str
     help: str
     absent: str
-    read: Callable[[Snapshot], Samples]
-    always: bool = False
+    by: str = LEADER
 
 
-def collected(family: Family, seen: Snapshot) -> Metric:
-    """Return a family with all its samples.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetFamily(Family):
+    """A family of the whole fleet, or of the control plane itself."""
 
-    Control characters in labels are replaced. Of two samples that have the same labels then, the
-    first stays: Prometheus refuses a whole scrape for one that is there twice.
-    """
-    samples = _distinct(family.read(seen))
-    match family.kind:
-        case "counter":
-            counter = CounterMetricFamily(family.name, family.help, labels=family.labels)
-            for labels, value in samples:
-                counter.add_metric(labels, _number(value))
-            return counter
-        case "histogram":
-            histogram = HistogramMetricFamily(family.name, family.help, labels=family.labels)
-            for labels, value in samples:
-                if isinstance(value, Histogram):
-                    histogram.add_metric(labels, _buckets(value), value.sum)
-            return histogram
-        case _:
-            gauge = GaugeMetricFamily(family.name, family.help, labels=family.labels)
-            for labels, value in samples:
-                gauge.add_metric(labels, _number(value))
-            return gauge
+    read: Callable[[Snapshot, Tally], Samples]
 
 
-def clean(text: str) -> str:
-    """Return a label's value without control characters, bounded, and fit for UTF-8."""
-    short = text[:LABEL_MOST]
-    if short.isascii() and short.isprintable():
-        return short
-    shown = "".join(one if one.isprintable() else "?" for one in short)
-    return shown.encode("utf-8", "replace").decode()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFamily(Family):
+    """A family that every node has its own samples of; they bear the node's name."""
 
-
-def _distinct(samples: Samples) -> Iterator[tuple[Labels, float | Histogram]]:
-    seen: set[Labels] = set()
-    for labels, value in samples:
-        cleaned = tuple(clean(label) for label in labels)
-        if value is not None and cleaned not in seen:
-            seen.add(cleaned)
-            yield cleaned, value
-
-
-def _number(value: float | Histogram) -> float:
-    if isinstance(value, Histogram):
-        raise TypeError("a histogram in a family of plain numbers")
-    return float(value)
-
-
-def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
-    bounds = [*(repr(float(bound)) for bound in histogram.bounds), "+Inf"]
-    return [(bound, float(count)) for bound, count in zip(bounds, histogram.counts, strict=False)]
+    read: Callable[[OneNode], Figures]

@@ -1,244 +1,251 @@
 """The fleet: nodes, devices by class, replicas, and why something is not placed."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable
 
-from llmgw.control.metrics.family import GAUGE, Family, Samples
+from llmgw.control.metrics.family import SETTLED, Figures, FleetFamily, NodeFamily, Samples
+from llmgw.control.metrics.onenode import OneNode
 from llmgw.control.metrics.snapshot import Snapshot
-from llmgw.model.device import Device
+from llmgw.control.metrics.tally import UNKNOWN, Tally
+from llmgw.control.metrics.text import labelled, shown
 from llmgw.model.node import LOST, READY, UNREACHABLE, WISHES
-from llmgw.plan.records import NodeRoom
 
-UNKNOWN = "unknown"
 LIVENESS = (READY, UNREACHABLE, LOST, UNKNOWN)
 
 ON_STANDBY = "on a standby"
-NO_DEVICES = "for a class of which no node has a device"
+UNSETTLED = "until the known nodes have reported to a new leader"
+NO_DEVICES = "for a class of which no node has a device, and " + UNSETTLED
+NO_READING = "for a class of which no device has such a reading, and " + UNSETTLED
+
+_CLASS = ("class",)
 
 
-def _nodes(seen: Snapshot) -> Samples:
-    counts = Counter(room.node.liveness or UNKNOWN for room in seen.rooms)
-    return [((state,), counts[state]) for state in (*LIVENESS, *(counts.keys() - set(LIVENESS)))]
+def _by(labels: tuple[str, ...], counts: Counter[tuple[str, ...]]) -> Samples:
+    return [(labelled(labels, values), count) for values, count in sorted(counts.items())]
 
 
-def _node_state(seen: Snapshot) -> Samples:
-    for room in seen.rooms:
-        now = room.node.liveness or UNKNOWN
-        for state in LIVENESS:
-            yield (room.node.id, state), int(state == now)
+def _nodes(seen: Snapshot, tally: Tally) -> Samples:
+    states = (*LIVENESS, *sorted(tally.nodes.keys() - set(LIVENESS)))
+    return [(f'state="{shown(state)}"', tally.nodes[state]) for state in states]
 
 
-def _wishes(seen: Snapshot) -> Samples:
-    counts = Counter(room.node.wish for room in seen.rooms)
-    return [((wish,), counts[wish]) for wish in WISHES]
+def _state(one: OneNode) -> Figures:
+    now = one.room.node.liveness or UNKNOWN
+    return [(f'{one.text},state="{state}"', int(state == now)) for state in LIVENESS]
 
 
-def _unhealthy_nodes(seen: Snapshot) -> Samples:
-    return [((), sum(bool(room.node.health) for room in seen.rooms))]
+def _wishes(seen: Snapshot, tally: Tally) -> Samples:
+    return [(f'wish="{wish}"', tally.wishes[wish]) for wish in WISHES]
 
 
-def _certificates(seen: Snapshot) -> Samples:
-    return [(("node", room.node.id), room.node.certificate_ends) for room in seen.rooms]
+def _unhealthy_nodes(seen: Snapshot, tally: Tally) -> Samples:
+    return [("", tally.unhealthy_nodes)]
 
 
-def _devices(seen: Snapshot) -> Iterator[tuple[NodeRoom, Device]]:
-    for room in seen.rooms:
-        for device in room.node.inventory.devices or ():
-            # A card that is cut into instances is given to nobody: its instances are.
-            if not device.mig_enabled:
-                yield room, device
+def _certificates(seen: Snapshot, tally: Tally) -> Samples:
+    return [
+        (labelled(("role", "id"), ("node", room.node.id)), room.node.certificate_ends)
+        for room in seen.rooms
+    ]
 
 
-def _class(device: Device) -> str:
-    return device.device_class or UNKNOWN
+def _classes(counts: Callable[[Tally], Counter[str]]) -> Callable[[Snapshot, Tally], Samples]:
+    return lambda _, tally: [
+        (f'class="{shown(name)}"', counts(tally)[name]) for name in sorted(tally.devices)
+    ]
 
 
-def _held(room: NodeRoom) -> frozenset[str]:
-    return frozenset(uuid for booking in room.bookings for uuid in booking.devices)
+def _busy(seen: Snapshot, tally: Tally) -> Samples:
+    return [(f'class="{shown(name)}"', mean.value) for name, mean in sorted(tally.busy.items())]
 
 
-def _total(seen: Snapshot) -> Samples:
-    counts = Counter(_class(device) for _, device in _devices(seen))
-    return [((name,), count) for name, count in sorted(counts.items())]
+def _work(seen: Snapshot, tally: Tally) -> Samples:
+    for (name, source), mean in sorted(tally.work.items()):
+        yield f'class="{shown(name)}",source="{source}"', mean.value
 
 
-def _in_use(seen: Snapshot) -> Samples:
-    counts = Counter({_class(device): 0 for _, device in _devices(seen)})
-    counts.update(_class(one) for room, one in _devices(seen) if one.uuid in _held(room))
-    return [((name,), count) for name, count in sorted(counts.items())]
+def _watts(seen: Snapshot, tally: Tally) -> Samples:
+    return [(f'class="{shown(name)}"', watts) for name, watts in sorted(tally.watts.items())]
 
 
-def _unhealthy(seen: Snapshot) -> Samples:
-    counts = Counter({_class(device): 0 for _, device in _devices(seen)})
-    counts.update(_class(device) for _, device in _devices(seen) if device.unhealthy)
-    return [((name,), count) for name, count in sorted(counts.items())]
-
-
-def _free(seen: Snapshot) -> Samples:
-    counts = Counter({_class(device): 0 for _, device in _devices(seen)})
-    counts.update(
-        _class(device)
-        for room, device in _devices(seen)
-        if device.uuid not in _held(room)
-        and not device.unhealthy
-        and room.node.liveness == READY
-        and room.node.wish is None
+def _replicas(seen: Snapshot, tally: Tally) -> Samples:
+    counts: Counter[tuple[str, ...]] = Counter(
+        (one.model or UNKNOWN, one.state or UNKNOWN) for one in seen.replicas
     )
-    return [((name,), count) for name, count in sorted(counts.items())]
+    return _by(("model", "state"), counts)
 
 
-def _replicas(seen: Snapshot) -> Samples:
-    counts = Counter((one.model or UNKNOWN, one.state or UNKNOWN) for one in seen.replicas)
-    return sorted(counts.items())
+def _wanted(seen: Snapshot, tally: Tally) -> Samples:
+    return [(f'model="{shown(route.model)}"', route.wanted) for route in seen.routes]
 
 
-def _wanted(seen: Snapshot) -> Samples:
-    return [((route.model,), route.wanted) for route in seen.routes]
+def _serving(seen: Snapshot, tally: Tally) -> Samples:
+    return [(f'model="{shown(route.model)}"', len(route.endpoints)) for route in seen.routes]
 
 
-def _serving(seen: Snapshot) -> Samples:
-    return [((route.model,), len(route.endpoints)) for route in seen.routes]
+def _refused(seen: Snapshot, tally: Tally) -> Samples:
+    if seen.plan is None:
+        return ()
+    counts: Counter[tuple[str, ...]] = Counter({(route.model,): 0 for route in seen.routes})
+    counts.update((refusal.model,) for refusal in seen.plan.refusals)
+    return _by(("model",), counts)
 
 
-def _refused(seen: Snapshot) -> Samples:
-    counts = Counter({route.model: 0 for route in seen.routes})
-    counts.update(refusal.model for refusal in (seen.plan.refusals if seen.plan else ()))
-    return [((model,), count if seen.plan else None) for model, count in sorted(counts.items())]
-
-
-def _refusals(seen: Snapshot) -> Samples:
-    counts = Counter(
+def _refusals(seen: Snapshot, tally: Tally) -> Samples:
+    counts: Counter[tuple[str, ...]] = Counter(
         (refusal.model, candidate.verdict.rule, candidate.verdict.kind)
         for refusal in (seen.plan.refusals if seen.plan else ())
         for candidate in refusal.candidates
     )
-    return sorted(counts.items())
+    return _by(("model", "reason", "kind"), counts)
 
 
 FAMILIES = (
-    Family(
-        "llmgw_nodes",
-        GAUGE,
-        ("state",),
-        "nodes",
-        "Nodes by liveness; `unknown`: not heard of since the control plane started.",
+    FleetFamily(
+        name="llmgw_nodes",
+        labels=("state",),
+        unit="nodes",
+        help="Nodes by liveness; unknown: not heard of since the control plane started.",
         absent=ON_STANDBY,
         read=_nodes,
     ),
-    Family(
-        "llmgw_node_state",
-        GAUGE,
-        ("node", "state"),
-        "0 or 1",
-        "1 for the liveness that a node has, 0 for the others.",
+    NodeFamily(
+        name="llmgw_node_state",
+        labels=("node", "state"),
+        unit="0 or 1",
+        help="1 for the liveness that a node has, 0 for the others.",
         absent=ON_STANDBY,
-        read=_node_state,
+        read=_state,
     ),
-    Family(
-        "llmgw_nodes_wished",
-        GAUGE,
-        ("wish",),
-        "nodes",
-        "Nodes that are cordoned or draining.",
+    FleetFamily(
+        name="llmgw_nodes_wished",
+        labels=("wish",),
+        unit="nodes",
+        help="Nodes that are cordoned or draining.",
         absent=ON_STANDBY,
         read=_wishes,
     ),
-    Family(
-        "llmgw_nodes_unhealthy",
-        GAUGE,
-        (),
-        "nodes",
-        "Nodes with a reason why something is wrong with them.",
-        absent=ON_STANDBY,
+    FleetFamily(
+        name="llmgw_nodes_unhealthy",
+        unit="nodes",
+        help="Nodes with a reason why something is wrong with them.",
+        absent=UNSETTLED,
+        by=SETTLED,
         read=_unhealthy_nodes,
     ),
-    Family(
-        "llmgw_certificate_expiry_timestamp_seconds",
-        GAUGE,
-        ("role", "id"),
-        "seconds since the epoch",
-        "When the certificate of a node ends.",
+    FleetFamily(
+        name="llmgw_certificate_expiry_timestamp_seconds",
+        labels=("role", "id"),
+        unit="seconds since the epoch",
+        help="When the certificate of a node ends.",
         absent="for a node that has not connected since the control plane started",
         read=_certificates,
     ),
-    Family(
-        "llmgw_devices",
-        GAUGE,
-        ("class",),
-        "devices",
-        "Devices that engines can be given, by class.",
+    FleetFamily(
+        name="llmgw_devices",
+        labels=_CLASS,
+        unit="devices",
+        help="Devices that engines can be given, by class; those of lost nodes among them.",
         absent=NO_DEVICES,
-        read=_total,
+        by=SETTLED,
+        read=_classes(lambda tally: tally.devices),
     ),
-    Family(
-        "llmgw_devices_in_use",
-        GAUGE,
-        ("class",),
-        "devices",
-        "Devices that a live shard holds.",
+    FleetFamily(
+        name="llmgw_devices_in_use",
+        labels=_CLASS,
+        unit="devices",
+        help="Devices that a live shard holds.",
         absent=NO_DEVICES,
-        read=_in_use,
+        by=SETTLED,
+        read=_classes(lambda tally: tally.in_use),
     ),
-    Family(
-        "llmgw_devices_unhealthy",
-        GAUGE,
-        ("class",),
-        "devices",
-        "Devices on which nothing can be placed.",
+    FleetFamily(
+        name="llmgw_devices_unhealthy",
+        labels=_CLASS,
+        unit="devices",
+        help="Devices on which nothing can be placed.",
         absent=NO_DEVICES,
-        read=_unhealthy,
+        by=SETTLED,
+        read=_classes(lambda tally: tally.unhealthy),
     ),
-    Family(
-        "llmgw_devices_free",
-        GAUGE,
-        ("class",),
-        "devices",
-        "Devices that are healthy and held by nobody, on nodes that are ready and not cordoned.",
+    FleetFamily(
+        name="llmgw_devices_free",
+        labels=_CLASS,
+        unit="devices",
+        help="Devices that are healthy and that nobody uses, on nodes that are ready and not "
+        "cordoned.",
         absent=NO_DEVICES,
-        read=_free,
+        by=SETTLED,
+        read=_classes(lambda tally: tally.free),
     ),
-    Family(
-        "llmgw_replicas",
-        GAUGE,
-        ("model", "state"),
-        "replicas",
-        "Replicas by state.",
-        absent="for a state that no replica of the model is in",
+    FleetFamily(
+        name="llmgw_devices_busy_ratio",
+        labels=_CLASS,
+        unit="0 to 1",
+        help="Mean share of time in which any kernel ran on a device of the class; not a measure "
+        "of work.",
+        absent=NO_READING,
+        by=SETTLED,
+        read=_busy,
+    ),
+    FleetFamily(
+        name="llmgw_devices_work_ratio",
+        labels=(*_CLASS, "source"),
+        unit="0 to 1",
+        help="Mean work of the devices of a class, apart by what it was read from: sm_active or "
+        "power.",
+        absent=NO_READING,
+        by=SETTLED,
+        read=_work,
+    ),
+    FleetFamily(
+        name="llmgw_devices_power_watts",
+        labels=_CLASS,
+        unit="watts",
+        help="Power that the devices of a class draw together.",
+        absent=NO_READING,
+        by=SETTLED,
+        read=_watts,
+    ),
+    FleetFamily(
+        name="llmgw_replicas",
+        labels=("model", "state"),
+        unit="replicas",
+        help="Replicas by state.",
+        absent="for a state that no replica of the model is in, and " + UNSETTLED,
+        by=SETTLED,
         read=_replicas,
     ),
-    Family(
-        "llmgw_replicas_wanted",
-        GAUGE,
-        ("model",),
-        "replicas",
-        "Replicas that the catalog wants.",
+    FleetFamily(
+        name="llmgw_replicas_wanted",
+        labels=("model",),
+        unit="replicas",
+        help="Replicas that the catalog wants.",
         absent="for a model that is not in the catalog",
         read=_wanted,
     ),
-    Family(
-        "llmgw_replicas_serving",
-        GAUGE,
-        ("model",),
-        "replicas",
-        "Replicas that requests go to.",
-        absent="for a model that is not in the catalog",
+    FleetFamily(
+        name="llmgw_replicas_serving",
+        labels=("model",),
+        unit="replicas",
+        help="Replicas that requests go to.",
+        absent="for a model that is not in the catalog, and " + UNSETTLED,
+        by=SETTLED,
         read=_serving,
     ),
-    Family(
-        "llmgw_replicas_refused",
-        GAUGE,
-        ("model",),
-        "replicas",
-        "Replicas that are wanted and found no place in the last plan.",
+    FleetFamily(
+        name="llmgw_replicas_refused",
+        labels=("model",),
+        unit="replicas",
+        help="Replicas that are wanted and found no place in the last plan.",
         absent="before the first plan",
         read=_refused,
     ),
-    Family(
-        "llmgw_placement_refusals",
-        GAUGE,
-        ("model", "reason", "kind"),
-        "nodes",
-        "Nodes that the last plan turned down for a wanted replica, by the rule that did; "
+    FleetFamily(
+        name="llmgw_placement_refusals",
+        labels=("model", "reason", "kind"),
+        unit="nodes",
+        help="Nodes that the last plan turned down for a wanted replica, by the rule that did; "
         "kind: not_now, not_unless_evicted or never.",
         absent="for a rule that turned nobody down",
         read=_refusals,

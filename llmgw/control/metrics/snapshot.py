@@ -1,15 +1,13 @@
 """Everything a scrape is made of, at one moment: records that nobody changes."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from llmgw.base.periodic import PassSeen
 from llmgw.model.gateway import Gateway, ModelTraffic, Route
 from llmgw.model.node import Sample
 from llmgw.model.replica import Replica
 from llmgw.plan.records import NodeRoom, Plan
-
-OLD_SECONDS = 60.0
-"""A measurement older than this is left out, not repeated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,20 +19,21 @@ class Snapshot:
     server: str
     version: str
     leader: bool
+    settled: bool
+    """The known nodes have reported, or were waited for long enough."""
     term: int
     followers: int
     agents: int
     rooms: tuple[NodeRoom, ...]
-    samples: tuple[Sample, ...]
+    samples: Mapping[str, Sample]
+    """Last heartbeat by node."""
     replicas: tuple[Replica, ...]
     routes: tuple[Route, ...]
     gateways: tuple[Gateway, ...]
     traffic: tuple[ModelTraffic, ...]
-    passes: dict[str, PassSeen | None]
+    passes: Mapping[str, PassSeen | None]
     plan: Plan | None
-    models_of: dict[str, str]
+    models_of: Mapping[str, str]
     """Model by replica."""
-
-    def fresh(self) -> tuple[Sample, ...]:
-        """Return the heartbeats that are not old."""
-        return tuple(one for one in self.samples if self.now - one.at <= OLD_SECONDS)
+    flaps: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """How often the link of each port went down, by node and port (`mlx5_0/1`)."""

@@ -43,7 +43,8 @@ def take(profile: Profile, space: Space) -> tuple[Device, ...]:
     name = chosen_class(profile, space)
     if name is None:
         return ()
-    return together(space.free()[name], profile.gpus)
+    devices = together(space.free()[name], profile.gpus, space.links)
+    return tuple(sorted(devices, key=by_number))
 
 
 def shortage(request: Request, space: Space) -> Verdict:
@@ -83,14 +84,20 @@ def _wanted(profile: Profile) -> str:
 
 
 def _matching(profile: Profile, space: Space) -> Iterator[Device]:
-    for device in space.node.inventory.devices or ():
+    devices = space.node.inventory.devices or ()
+    carved = {device.card_uuid for device in devices}
+    for device in devices:
+        if not profile.device_classes and device.mig_enabled and device.uuid in carved:
+            continue  # its instances are what is there
         named = device.device_class in profile.device_classes
         if (named or not profile.device_classes) and (profile.gpus == 1 or not is_instance(device)):
             yield device
 
 
 def _classes(space: Space) -> list[str]:
-    counts = Counter(d.device_class or "?" for d in space.node.inventory.devices or ())
+    devices = space.node.inventory.devices or ()
+    given = (device for device in devices if is_instance(device) or not device.mig_enabled)
+    counts = Counter(device.device_class or "?" for device in given)
     return [f"{count} {name}" for name, count in sorted(counts.items())]
 
 

@@ -1,26 +1,33 @@
 """Devices that reach each other well, and nodes that share one physical network."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from llmgw.model.device import Device
 from llmgw.model.fabric import Port
 from llmgw.model.node import Node
 from llmgw.plan.records import NEVER, NOT_NOW, Verdict
+from llmgw.plan.words import some
 
 RULE = "fabric"
 _ACTIVE = "ACTIVE"
 _ETHERNET = "ethernet"
 
 
-def together(free: Sequence[Device], count: int) -> tuple[Device, ...]:
+def together(
+    free: Sequence[Device], count: int, links: Mapping[str, float] | None = None
+) -> tuple[Device, ...]:
     """Return `count` of the free devices: NVLink peers first, then those of one NUMA node.
 
-    `free` is by number and long enough; where nothing is known of peers the lowest numbers win.
+    Of groups that are as near to each other, the one with the fewest slow links is taken (`links`:
+    the share that each device with a slow one has).
+
+    `free` is long enough and in the order in which devices are given out; where nothing is known of
+    peers the first of them win.
     """
     if count >= len(free) or count <= 1:
         return tuple(free[:count])
     groups = (_around(seed, free, count) for seed in free)
-    return min(groups, key=_distance)
+    return min(groups, key=lambda group: _distance(group, links or {}))
 
 
 def fabric_of(node: Node, name: str | None) -> str | Verdict:
@@ -36,13 +43,13 @@ def fabric_of(node: Node, name: str | None) -> str | Verdict:
     wanted = f" of fabric {name}" if name else ""
     if ports is None:
         return _refused(NOT_NOW, f"{node.id}: no data of its network ports yet")
-    up = [
-        port
-        for port in ports
-        if _ACTIVE in (port.state or "").upper() and name in {None, port.fabric}
-    ]
+    named = [port for port in ports if name in {None, port.fabric}]
+    up = [port for port in named if _ACTIVE in (port.state or "").upper()]
+    if not up and named:
+        states = some([f"{one.adapter}/{one.number} is {one.state or 'silent'}" for one in named])
+        return _refused(NOT_NOW, f"{node.id}: no active network port{wanted}: {states}")
     if not up:
-        return _refused(NEVER, f"{node.id}: no active network port{wanted}")
+        return _refused(NEVER, f"{node.id}: no network port{wanted}")
     found = sorted({key for port in up if (key := _network(port)) is not None})
     if not found:
         return _refused(NOT_NOW, f"{node.id}: can't say which network its ports{wanted} are on")
@@ -78,8 +85,8 @@ def _around(seed: Device, free: Iterable[Device], count: int) -> tuple[Device, .
     return tuple(sorted(near[:count], key=lambda device: order[device.uuid]))
 
 
-def _distance(group: Sequence[Device]) -> tuple[int, int, int]:
-    """Return how badly a group is connected: pairs without NVLink, NUMA nodes, numbers spread."""
+def _distance(group: Sequence[Device], links: Mapping[str, float]) -> tuple[int, int, float, int]:
+    """Return how bad a group is: pairs without NVLink, NUMA nodes, slow links, numbers spread."""
     peers = [set(device.nvlink_peers or ()) for device in group]
     apart = sum(
         1
@@ -88,4 +95,5 @@ def _distance(group: Sequence[Device]) -> tuple[int, int, int]:
         if device.uuid not in peers[other]
     )
     numbers = [device.number or 0 for device in group]
-    return apart, len({device.numa_node for device in group}), sum(numbers)
+    slow = sum(1.0 - links.get(device.uuid, 1.0) for device in group)
+    return apart, len({device.numa_node for device in group}), slow, sum(numbers)

@@ -9,6 +9,7 @@ from llmgw.model.device import MIG, Device, ForeignProcess
 from llmgw.model.node import Node
 from llmgw.model.replica import Replica
 from llmgw.model.shard import FAILED, STOPPED
+from llmgw.plan.placement.links import slow_links
 from llmgw.plan.records import Booking, NodeRoom, Observed
 
 
@@ -20,8 +21,8 @@ class Space:
     and that names no device holds them all, and its memory and cores count as all there is.
     """
 
-    __slots__ = ("_free", "bookings", "cores", "foreign", "leaving", "memory", "models", "node",
-                 "unknown", "weights")  # fmt: skip
+    __slots__ = ("_free", "bookings", "cores", "foreign", "leaving", "links", "memory", "models",
+                 "node", "unknown", "weights")  # fmt: skip
 
     def __init__(self, room: NodeRoom, leaving: set[str]) -> None:
         self.node: Node = room.node
@@ -41,6 +42,8 @@ class Space:
         self.foreign: Mapping[str, tuple[ForeignProcess, ...]] = {
             reading.uuid: reading.foreign for reading in room.readings or () if reading.foreign
         }
+        self.links = slow_links(self.node.inventory.devices or ())
+        """Devices with a slow PCIe link; they are given out last."""
         self._free: dict[str, tuple[Device, ...]] | None = None
         for booking in room.bookings:
             self.book(booking)
@@ -82,7 +85,7 @@ class Space:
         return held
 
     def free(self) -> dict[str, tuple[Device, ...]]:
-        """Return the devices that can be given out now, by class, each by number."""
+        """Return the devices that can be given out now, by class: by link, then by number."""
         if self._free is None:
             self._free = self._find_free()
         return self._free
@@ -98,7 +101,10 @@ class Space:
                 and (not device.mig_enabled or is_instance(device))
             ):
                 found.setdefault(device.device_class or "", []).append(device)
-        return {name: tuple(sorted(devices, key=by_number)) for name, devices in found.items()}
+        return {name: tuple(sorted(devices, key=self._order)) for name, devices in found.items()}
+
+    def _order(self, device: Device) -> tuple[float, int, str]:
+        return (-self.links.get(device.uuid, 1.0), *by_number(device))
 
     def _whole_card_held(self, card: str) -> bool:
         return any(card in booking.devices for booking in self.bookings)

@@ -1,12 +1,13 @@
 """How well a node suits a replica that it can take: 0-100 a rule, summed by weight."""
 
-from llmgw.plan.placement.devices import chosen_class
+from llmgw.plan.placement.devices import chosen_class, take
 from llmgw.plan.placement.request import Request
 from llmgw.plan.placement.room import Space
 
-WEIGHTS = {"spread": 5, "weights": 2, "fit": 1, "memory": 1}
+WEIGHTS = {"spread": 5, "weights": 2, "fit": 1, "memory": 1, "link": 1}
 """How much each rule counts. Held weights outweigh fit and memory together; a second replica of a
-model goes to another node even when the first one's holds the weights."""
+model goes to another node even when the first one's holds the weights. A slow PCIe link keeps no
+replica away: it makes another node as good as this one better."""
 
 NEUTRAL = 100 * WEIGHTS["spread"]
 """What the rules about the model give a node that knows nothing of it: no weights, no replica."""
@@ -44,23 +45,40 @@ def memory(request: Request, space: Space) -> int:
     return max(0, 100 * left // host.memory_bytes)
 
 
+def link(request: Request, space: Space) -> int:
+    """Return what the slowest PCIe link of the devices that it would take carries of what it could.
+
+    100 where no link is known to be slow, and for the CPU.
+    """
+    if request.profile.gpus == 0 or not space.links:
+        return 100
+    taken = take(request.profile, space)
+    return round(100 * min((space.links.get(device.uuid, 1.0) for device in taken), default=1.0))
+
+
 def scores(request: Request, space: Space) -> dict[str, int]:
-    """Return every rule's score of a node that can take the replica."""
-    return {
+    """Return every rule's score of a node that can take the replica; of links only a slow one's."""
+    found = {
         "spread": spread(request, space),
         "weights": weights(request, space),
         "fit": fit(request, space),
         "memory": memory(request, space),
     }
+    slow = link(request, space)
+    return found if slow == 100 else {**found, "link": slow}
 
 
 def total(request: Request, space: Space) -> int:
     """Return the weighted sum of all rules."""
-    return sum(WEIGHTS[rule] * score for rule, score in scores(request, space).items())
+    found = {"link": 100, **scores(request, space)}
+    return sum(WEIGHTS[rule] * score for rule, score in found.items())
 
 
 def total_of_stranger(request: Request, space: Space) -> int:
     """Return the sum for a node that knows nothing of the model: one for all alike requests."""
-    return (
-        NEUTRAL + WEIGHTS["fit"] * fit(request, space) + WEIGHTS["memory"] * memory(request, space)
-    )
+    known = {
+        "fit": fit(request, space),
+        "memory": memory(request, space),
+        "link": link(request, space),
+    }
+    return NEUTRAL + sum(WEIGHTS[rule] * score for rule, score in known.items())

@@ -4,10 +4,14 @@ from collections.abc import Sequence
 
 from sqlite_utils import Database, Migrations
 
-from llmgw.store.migrations import m0001_first
+from llmgw.store.migrations import m0001_first, m0002_traffic, m0003_hardware
 from llmgw.store.migrations.step import Step
 
-STEPS: tuple[Step, ...] = (Step("m0001_first", m0001_first.make),)
+STEPS: tuple[Step, ...] = (
+    Step("m0001_first", m0001_first.make),
+    Step("m0002_traffic", m0002_traffic.make),
+    Step("m0003_hardware", m0003_hardware.make),
+)
 """In order; the schema's number is how many there are."""
 
 

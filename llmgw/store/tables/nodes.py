@@ -64,6 +64,7 @@ def remove(db: Database, node: str, actor: str, at: float) -> tuple[str, ...]:
             f"{node}: no such node, and no certificate of it", hint="llmgw ctl nodes lists them"
         )
     change(db, "DELETE FROM nodes WHERE id = ?", (node,))
+    change(db, "DELETE FROM hardware WHERE node = ?", (node,))
     change(
         db,
         "UPDATE certificates SET denied = ? WHERE role = ? AND subject = ? AND denied IS NULL",

@@ -5,6 +5,7 @@ import signal
 import socket
 import time
 
+import httpx
 import msgspec
 import pytest
 import uvloop
@@ -48,7 +49,23 @@ async def test_metrics_are_open_on_a_loopback_listener(running: Running) -> None
     answer = await talk(running.port, request("/metrics"))
     assert answer.startswith(b"HTTP/1.1 200 ")
     assert b"text/plain; version=0.0.4" in answer
-    assert b'llmgw_nodes{state="ready"} 1.0' in answer
+    assert b'llmgw_nodes{state="ready"} 1\n' in answer
+
+
+async def test_metrics_are_compressed_for_a_scraper_that_accepts_it(running: Running) -> None:
+    plain = await talk(running.port, request("/metrics"))
+    answer = await talk(running.port, request("/metrics", "", "Accept-Encoding: gzip"))
+    assert b"\r\ncontent-encoding: gzip\r\n" in answer
+    assert len(answer) < len(plain) / 2
+    async with httpx.AsyncClient() as http:  # asks for gzip, and reads it
+        text = (await http.get(f"http://127.0.0.1:{running.port}/metrics")).text
+    assert 'llmgw_nodes{state="ready"} 1\n' in text
+
+
+async def test_the_head_of_metrics_has_no_body(running: Running) -> None:
+    asked = request("/metrics").replace(b"GET", b"HEAD")
+    head, _, body = (await talk(running.port, asked)).partition(b"\r\n\r\n")
+    assert (b" 200 " in head, body) == (True, b"")
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])

@@ -84,6 +84,8 @@ async def test_usage_is_what_the_engine_says(gateway, client):
     assert traffic.duration.counts[-1] == 3
     assert traffic.first_token is not None
     assert traffic.first_token.counts[-1] == 2
+    assert traffic.inter_token is not None
+    assert traffic.inter_token.counts[-1] == 2
     assert (traffic.prompt_tokens, traffic.completion_tokens) == (21, 9)
     assert traffic.in_flight == 0
 

@@ -9,7 +9,9 @@ from functools import partial
 import msgspec
 
 from llmgw.base.errors import EXIT_OK
+from llmgw.gateway.service import COUNTS_PERIOD
 from llmgw.model.feed import KEYS, ROUTES, Change, KeyChange
+from llmgw.model.gateway import TrafficReport
 from llmgw.model.keys import UsageReport
 from tests.fakes.control_plane import FakeControlPlane
 from tests.fakes.engine import FakeEngine, answer, prefill
@@ -204,6 +206,36 @@ async def test_without_the_control_plane_known_keys_are_served_and_unknown_ones_
     await gateway.answers(200, control_plane="here")
     assert (await ask(gateway, post(chat(), key=UNKNOWN))).status == 401
     assert len(plane.registers) == 2
+
+
+async def test_what_was_counted_without_a_control_plane_is_told_to_one_that_welcomes_late(
+    gateway, plane
+):
+    await gateway.start()
+    await ask(gateway)
+    await plane.stop()
+    for _ in range(9):
+        assert (await ask(gateway)).status == 200
+    plane.traffic.clear()
+    plane.welcomes = False
+    await plane.start()
+    (waiting,) = await wait_until(lambda: plane.unwelcome, timeout=15.0)
+    # Longer than the gateway's own period of telling: what it had to tell must still be news.
+    later = plane.clock.monotonic() + 3 * COUNTS_PERIOD
+    await wait_until(lambda: plane.clock.monotonic() > later)
+    plane.welcome(waiting)
+    await wait_until(lambda: replies(plane.traffic) == 10, timeout=10.0)
+
+
+def replies(reports: list[TrafficReport]) -> int:
+    newest = {(one.boot, one.worker): one for one in reports}
+    return sum(
+        reply.count
+        for report in newest.values()
+        for model in report.models
+        if model.model == "m"
+        for reply in model.replies
+    )
 
 
 async def test_streams_go_on_while_the_control_plane_goes_and_comes(gateway, plane, engine):

@@ -9,7 +9,9 @@ from hypothesis import settings
 from llmgw.store.interface import Store
 from llmgw.store.sqlite import SqliteStore
 from tests.flow.store.conformance import Conformance
+from tests.flow.store.hardware_conformance import HardwareConformance
 from tests.flow.store.stateful import StoreAgainstModel
+from tests.flow.store.traffic_conformance import TrafficConformance
 from tests.flow.store.usage_conformance import UsageConformance
 
 
@@ -21,7 +23,7 @@ class SqlitePlace:
         return SqliteStore(self.path, version="0.1.0")
 
 
-class TestSqlite(Conformance, UsageConformance):
+class TestSqlite(Conformance, HardwareConformance, TrafficConformance, UsageConformance):
     @pytest.fixture
     def place(self, tmp_path: Path) -> SqlitePlace:
         return SqlitePlace(tmp_path)

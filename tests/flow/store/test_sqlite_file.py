@@ -15,10 +15,13 @@ import pytest
 from sqlite_utils import Database
 
 from llmgw.base.errors import LlmgwError, Refused, Unreachable
+from llmgw.model.hardware import MASTER
 from llmgw.store.migrations import STEPS
 from llmgw.store.migrations.step import Step
 from llmgw.store.sqlite import SqliteStore
+from llmgw.store.tables.hardware import KEPT, SUBJECTS
 from tests.flow.store import samples
+from tests.flow.store.hardware_conformance import change
 
 
 @pytest.fixture
@@ -136,7 +139,7 @@ async def test_an_older_program_on_a_newer_store_is_refused_naming_both_versions
     )
     with sqlite3.connect(path) as db:
         assert db.execute("SELECT term, holder FROM store").fetchone() == (1, "writer")
-        db.execute("UPDATE store SET schema = 1")
+        db.execute("UPDATE store SET schema = ?", (len(STEPS),))
     db.close()
     assert await names(path) == ["qwen"]
 
@@ -151,12 +154,12 @@ async def test_a_step_that_fails_leaves_the_former_schema_and_every_row(path: Pa
         db.execute("DELETE FROM model_versions")
         db.execute("INSERT INTO absent VALUES (1)")
 
-    steps = (*STEPS, Step("m0002_good", good), Step("m0003_bad", bad))
+    steps = (*STEPS, Step("m9998_good", good), Step("m9999_bad", bad))
     error = await opening(path, steps=steps)
     assert "no such table: absent" in error.message
     with sqlite3.connect(path) as db:
         columns = [row[1] for row in db.execute("PRAGMA table_info(nodes)")]
-        assert db.execute("SELECT schema, term FROM store").fetchone() == (1, 1)
+        assert db.execute("SELECT schema, term FROM store").fetchone() == (len(STEPS), 1)
     db.close()
     assert "extra" not in columns
     assert await names(path) == ["qwen"]
@@ -168,15 +171,27 @@ async def test_a_further_step_is_applied_once_and_the_schema_number_follows(path
     def further(db: Database) -> None:
         db.execute("ALTER TABLE nodes ADD COLUMN extra TEXT")
 
-    steps = (*STEPS, Step("m0002", further))
+    steps = (*STEPS, Step("m9999", further))
     for _ in range(2):
         store = store_at(path, steps=steps)
         await store.open("a")
         await store.close()
     with sqlite3.connect(path) as db:
-        assert db.execute("SELECT schema FROM store").fetchone() == (2,)
+        assert db.execute("SELECT schema FROM store").fetchone() == (len(STEPS) + 1,)
     db.close()
-    assert "knows schemas up to 1" in (await opening(path)).message
+    assert f"knows schemas up to {len(STEPS)}" in (await opening(path)).message
+
+
+async def test_a_store_of_the_first_release_is_brought_to_the_newest_schema(path: Path):
+    first = store_at(path, steps=STEPS[:1])
+    await first.open("a")
+    await first.put_model(samples.model(), expected=0, actor="ana", at=1.0)
+    await first.close()
+    store = store_at(path)
+    await store.open("b")
+    assert [entry.model.name for entry in await store.models()] == ["qwen"]
+    assert await store.traffic() == ()
+    await store.close()
 
 
 @pytest.mark.parametrize("content", [b"not a database at all, but long enough" * 40, b"x"])
@@ -349,3 +364,17 @@ async def test_a_changed_audit_is_seen_and_said(path: Path, change: str, words: 
     await again.open("b")
     assert words in (await again.verify_audit() or "")
     await again.close()
+
+
+async def test_what_happened_to_hardware_is_bounded_for_each_node(path: Path):
+    store = store_at(path)
+    await store.open("a")
+    many = [change(number, kind=MASTER) for number in range(KEPT + 20)]
+    await store.put_hardware([change(90_000, "gpu-02"), *many], before=0.0)
+    found = await store.hardware(since=0.0, node="gpu-01")
+    assert [one.id for one in found] == [one.id for one in many[20:]]
+    assert len(await store.hardware(since=0.0, node="gpu-02")) == 1
+    subjects = [change(10_000 + n, subject=f"mlx5_{n}/1") for n in range(SUBJECTS + 10)]
+    await store.put_hardware(subjects, before=0.0)
+    assert len(await store.hardware(since=0.0, node="gpu-01")) == SUBJECTS
+    await store.close()

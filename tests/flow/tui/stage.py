@@ -44,6 +44,11 @@ class Stage:
         pumps = (self.app, frame, *frame.walk_children())
         if any(not pump._message_queue.empty() for pump in pumps):
             return False
+        asking = any(
+            not worker.is_finished for worker in self.app.workers if worker.group == "history"
+        )
+        if asking and self.feed.answer_histories.is_set():
+            return False
         unpainted = frame._layout_required or frame._repaint_required or frame._dirty_widgets
         return not unpainted and (self.feed.taken or not self.feed.open_watches)
 

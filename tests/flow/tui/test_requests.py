@@ -15,6 +15,7 @@ from llmgw.client.contexts import Context
 from llmgw_tui.app import ConsoleApp
 from llmgw_tui.console import Look
 from llmgw_tui.store.fleet import TOPICS
+from tests.fakes.conditions import past
 from tests.fakes.feed import built
 from tests.fakes.fleets import cpu_serving
 from tests.flow.tui.stage import NEVER
@@ -35,6 +36,8 @@ class AdminApi(httpx.AsyncBaseTransport):
         assert request.headers["Authorization"] == "Bearer t0k3n"
         if path == "/list":
             return httpx.Response(200, content=self._listing(request.url.query.decode()))
+        if path == "/nodes/atlas/history":
+            return httpx.Response(200, content=msgspec.json.encode(past(None, 60, 0.0)))
         return httpx.Response(200, content=self._stream(path))
 
     def _listing(self, query: str) -> bytes:
@@ -66,7 +69,9 @@ class AdminApi(httpx.AsyncBaseTransport):
         self.events.put_nowait(b"data: " + msgspec.json.encode(event) + b"\n\n")
 
 
-async def test_one_list_and_one_watch_and_a_log_only_while_it_shows() -> None:
+async def test_one_list_and_one_watch_a_past_for_an_opened_node_and_a_log_only_while_it_shows() -> (
+    None
+):
     api = AdminApi()
     context = Context(name="lab", server="http://127.0.0.1:7441", token=Secret("t0k3n"))
     client = AsyncClient(context, clock=SystemClock(), rng=random.Random(1), transport=api)
@@ -78,14 +83,15 @@ async def test_one_list_and_one_watch_and_a_log_only_while_it_shows() -> None:
         for key in ("1", "2", "enter", "escape", "3", "enter", "4", "enter"):
             await pilot.press(key)
             app.desk.flush()
-        assert api.requests == ["/list", "/watch"]
+        asked = ["/list", "/watch", "/nodes/atlas/history"]
+        await wait_until(lambda: api.requests == asked)
         api.change("nodes", "zeus", {"id": "zeus", "liveness": "ready"})
         await wait_until(lambda: "zeus" in fleet.nodes)
         await pilot.press("5")
         await wait_until(lambda: "/nodes/atlas/logs/follow" in api.open)
         await pilot.press("1")
         await wait_until(lambda: api.open == ["/watch"])
-        assert api.requests == ["/list", "/watch", "/nodes/atlas/logs/follow"]
+        assert api.requests == [*asked, "/nodes/atlas/logs/follow"]
     assert api.open == []
 
 

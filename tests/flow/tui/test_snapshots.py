@@ -23,6 +23,8 @@ SCREENS = {
     "overview": ("1",),
     "nodes": ("2",),
     "node": ("2", "enter"),
+    "charts": ("2", "enter", "c"),
+    "condition": ("2", "enter", "end"),
     "replicas": ("3",),
     "replica": ("3", "enter"),
     "models": ("4",),

@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -18,11 +19,15 @@ from llmgw.base.errors import Unreachable
 from llmgw.base.secrets import Secret
 from llmgw.base.system import SystemProcesses
 from llmgw.local.reply import complete
+from tests.flow.tui.terminals import Terminal
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.real
 
 ROW = re.compile(r"^(reply|tokens/s|node|replica|engine|back end|plan) +(.+)$", re.MULTILINE)
+
+ALTERNATE_SCREEN, LEFT = "\x1b[?1049h", "\x1b[?1049l"
+CLEAR_LINE = "\r\x1b[K"
 
 DEMO = [sys.executable, "-m", "llmgw", "demo"]
 
@@ -153,4 +158,30 @@ def test_without_a_terminal_the_console_is_refused_with_a_hint(home: dict[str, s
     assert done.returncode == 2
     assert "terminal" in done.stderr
     assert "Traceback" not in done.stderr
+    assert left_of(home) == []
+
+
+def test_the_console_of_a_demo_comes_with_an_address_a_key_and_a_command(
+    home: dict[str, str], tmp_path: Path
+) -> None:
+    argv = [*DEMO, "--simulated", "--dir", str(tmp_path / "demo")]
+    with Terminal(argv, columns=100, lines=30, environ=home) as opened:
+        opened.wait_text("1/1 models answer")
+        printed = bytes(opened.output).decode().partition(ALTERNATE_SCREEN)[0]
+        printed = printed.replace(CLEAR_LINE, "\n")
+        rows = dict(re.findall(r"^(gateway|API key|ask it) +(.+?)\r?$", printed, re.MULTILINE))
+        gateway = rows["gateway"].removesuffix("/v1")
+        assert ask({"gateway": gateway, "key": rows["API key"], "model": "simulated"})
+        argv = shlex.split(rows["ask it"])
+        assert argv[:2] == ["curl", f"{gateway}/v1/completions"]
+        assert f"Authorization: Bearer {rows['API key']}" in argv
+        assert json.loads(argv[-1])["model"] == "simulated"
+        opened.send("q")
+        assert opened.exit_code() == 0
+        after = bytes(opened.output).decode().rpartition(LEFT)[2]
+        assert f"the demo ends: {gateway} and its key answer no more" in after
+    secret = rows["API key"].rpartition("_")[2].encode()
+    kept = [path for path in (tmp_path / "demo").rglob("*") if path.is_file()]
+    assert kept
+    assert [path for path in kept if secret in path.read_bytes()] == []
     assert left_of(home) == []

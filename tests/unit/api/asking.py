@@ -16,6 +16,7 @@ MODEL = {"name": "tiny", "profiles": [{"engine": "simulated"}]}
 
 PATHS: dict[str, dict[str, str]] = {
     "node": {"id": "atlas"},
+    "node_history": {"id": "atlas"},
     "remove_node": {"id": "atlas"},
     "wish": {"id": "atlas"},
     "logs": {"id": "atlas"},

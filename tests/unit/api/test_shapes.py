@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from starlette.applications import Starlette
 
-from llmgw.control.api.operation import Operation, Raw, Text
+from llmgw.control.api.operation import Operation, Pieces, Raw
 from llmgw.control.api.table import OPERATIONS
 from tests import snapshots
 from tests.fakes.plane import FakePlane
@@ -15,7 +15,7 @@ from tests.unit.api.asking import client, url
 shown = [
     one
     for one in OPERATIONS
-    if one.method == "GET" and not one.streams and one.answer not in (Text, Raw)
+    if one.method == "GET" and not one.streams and one.answer not in (Pieces, Raw)
 ]
 
 

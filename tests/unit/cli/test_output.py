@@ -115,6 +115,16 @@ def test_devices_that_are_not_known_differ_from_none() -> None:
     assert show.device_counts(devices) == "8 h100-80g"
 
 
+def test_a_card_in_mig_mode_counts_as_what_can_be_given_of_it():
+    card = Device(uuid="GPU-a", kind="gpu", device_class="a100-80g", mig_enabled=True)
+    parts = tuple(
+        Device(uuid=f"MIG-{n}", kind="mig", device_class="a100-80g-mig-3g.40gb", card_uuid="GPU-a")
+        for n in range(2)
+    )
+    assert show.device_counts((card, *parts)) == "2 a100-80g-mig-3g.40gb"
+    assert show.device_counts((card,)) == "1 a100-80g in MIG mode, nothing carved"
+
+
 def test_an_engine_that_is_being_installed_shows_the_node_s_own_words() -> None:
     engine = InstalledEngine(
         engine="llamacpp", state="installing", words="installing: downloading (16 MB)"

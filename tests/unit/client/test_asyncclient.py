@@ -158,3 +158,27 @@ async def test_an_event_that_is_not_json_is_told() -> None:
         with pytest.raises(Unreadable, match="not JSON"):
             async for _ in api.follow_logs("gpu-01"):
                 pass
+
+
+async def test_a_history_is_asked_for_by_name_and_time_and_is_a_record() -> None:
+    told = {
+        "step": 10.0,
+        "until": 100.0,
+        "source": "memory",
+        "series": [{"name": "busy", "device": "GPU-1", "unit": "percent", "values": [1, None]}],
+    }
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert request.url.raw_path == b"/api/v1/nodes/gpu-01/history?series=busy,cpu&minutes=30"
+        return httpx.Response(200, json=told)
+
+    async with client(answer) as api:
+        found = await api.history("gpu-01", ("busy", "cpu"), 30)
+    assert found.series[0].values == (1.0, None)
+    assert found.problem is None
+
+
+async def test_a_history_of_another_shape_is_unreadable() -> None:
+    async with client(lambda _: httpx.Response(200, json={"step": "x"})) as api:
+        with pytest.raises(Unreadable, match="history"):
+            await api.history("gpu-01")

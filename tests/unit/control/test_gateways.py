@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from llmgw.base.errors import LlmgwError, Refused, Unreachable
+from llmgw.base.errors import Refused, Unreachable
 from llmgw.control.plane import Plane
 from llmgw.link.enrol import make_key_and_csr
 from llmgw.model.feed import (
@@ -12,13 +12,11 @@ from llmgw.model.feed import (
     NODES,
     ROUTES,
     SETTINGS,
-    Batch,
     ConfigChange,
-    Follow,
     Position,
     RouteChange,
 )
-from llmgw.model.gateway import REACHED, EndpointDown, GatewayRegister, ModelTraffic, TrafficReport
+from llmgw.model.gateway import REACHED, EndpointDown, GatewayRegister
 from llmgw.model.keys import UsageReport, UsageTotals
 from llmgw.model.link import CertificateRequest, GatewayControl, GatewayMessage, UsageTaken
 from llmgw.model.shard import READY
@@ -27,50 +25,9 @@ from tests.fakes.memory_store import MemoryStore
 from tests.fakes.peer import MemoryStream, identity
 from tests.fakes.planes import cpu_model, make_plane, opened, pass_time, running, spec_of
 from tests.fakes.scripted_agent import FakeAgent
+from tests.unit.control.calling import Caller
 
 FOLLOWS = (ROUTES, KEYS, SETTINGS)
-
-
-class Caller:
-    """A gateway that says what a test wants."""
-
-    def __init__(self, plane: Plane, name: str = "g1", *, serial: str = "01") -> None:
-        self.name = name
-        self.stream: MemoryStream[GatewayMessage, GatewayControl] = MemoryStream(
-            identity("gateway", name, serial=serial), f"{name}:{serial}"
-        )
-        self.ended: LlmgwError | None = None
-        self.task = asyncio.ensure_future(self._served(plane))
-
-    async def _served(self, plane: Plane) -> None:
-        try:
-            await plane.gateways.on_gateway(self.stream)
-        except LlmgwError as error:
-            self.ended = error
-
-    async def register(self, *, boot: str = "b1", features: tuple[str, ...] = ()) -> "Caller":
-        register = GatewayRegister(
-            gateway=self.name,
-            version="0.1.0",
-            boot=boot,
-            workers=2,
-            url="http://g1:7440",
-            features=features,
-        )
-        self.stream.say(GatewayMessage(register=register))
-        await settle()
-        return self
-
-    async def follow(self, *topics: str, position: Position | None = None) -> None:
-        self.stream.say(GatewayMessage(follow=Follow(topics=topics, position=position)))
-        await settle()
-
-    async def reach(self, position: Position) -> None:
-        self.stream.say(GatewayMessage(reached=position))
-        await settle()
-
-    def batches(self) -> list[Batch]:
-        return [one.batch for one in self.stream.sent if one.batch is not None]
 
 
 @pytest.fixture
@@ -217,27 +174,6 @@ async def test_a_gateway_reports_no_usage_of_another(plane: Plane, store: Memory
         assert store.usage_rows == []
 
 
-async def test_traffic_is_kept_per_worker_and_summed_over_boots(plane: Plane) -> None:
-    def traffic(boot: str, tokens: int) -> GatewayMessage:
-        models = (ModelTraffic(model="m", completion_tokens=tokens, in_flight=1),)
-        return GatewayMessage(
-            traffic=TrafficReport(gateway="g1", boot=boot, worker=0, models=models)
-        )
-
-    async with opened(plane):
-        caller = await Caller(plane).register(boot="b1")
-        caller.stream.say(traffic("b1", 5))
-        await settle()
-        caller.stream.hang_up()
-        await caller.task
-        assert plane.gateways.traffic_by_model()["m"].in_flight == 0
-        again = await Caller(plane).register(boot="b2")
-        again.stream.say(traffic("b2", 3))
-        await settle()
-        assert plane.gateways.traffic_by_model()["m"].completion_tokens == 8
-        assert len(plane.gateways.traffic()) == 1
-
-
 async def test_a_gateway_shows_while_it_is_connected_and_after(plane: Plane) -> None:
     async with opened(plane):
         caller = await Caller(plane).register()
@@ -254,7 +190,7 @@ async def test_another_installation_under_the_same_name_is_refused(plane: Plane)
         first = await Caller(plane).register()
         second = await Caller(plane, serial="02").register()
         assert isinstance(second.ended, Refused)
-        assert "g1:01; g1:02 is another installation" in second.ended.message
+        assert "g1:01 keeps the id, g1:02 is another" in second.ended.message
         third = await Caller(plane).register()
         assert first.stream.aborted == "g1 opened a newer stream from g1:01"
         assert third.ended is None

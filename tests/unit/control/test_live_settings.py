@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from llmgw.base.errors import Conflict, NotFound, Refused, Unreachable, Unreadable
+from llmgw.control.behind import BACKLOG
 from llmgw.control.credentials import id_of, make, matches
-from llmgw.control.events import BACKLOG, KEPT
+from llmgw.control.events import KEPT
 from llmgw.control.faulty import Faulty
 from llmgw.control.plane import Plane
 from llmgw.model.events import Event

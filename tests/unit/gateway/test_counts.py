@@ -225,6 +225,31 @@ def test_a_histogram_of_nothing_is_absent():
     assert Spread().record() is None
 
 
+def test_the_time_between_tokens_is_that_of_a_whole_reply_without_its_first_token():
+    books = Books()
+    streamed = books.open("k", "m", 100, 0.0)
+    streamed.first_byte(2.0)
+    streamed.finished(200, Usage(prompt_tokens=9, completion_tokens=11), 500, 2.5)
+    whole = books.open("k", "m", 100, 0.0)
+    whole.finished(200, Usage(prompt_tokens=9, completion_tokens=11), 500, 2.5)
+    single = books.open("k", "m", 100, 0.0)
+    single.first_byte(2.0)
+    single.finished(200, Usage(prompt_tokens=9, completion_tokens=1), 500, 9.0)
+    left = books.open("k", "m", 100, 0.0)
+    left.first_byte(2.0)
+    left.cancelled(200, 40, 9.0)
+    counted = books.take_changes()
+    assert counted is not None
+    spread = counted.traffic[0].inter_token
+    assert spread is not None
+    assert (spread.counts[-1], spread.sum) == (1, 0.05)
+    resumed = Books()
+    resumed.resume((), counted.traffic)
+    again = resumed.take_changes()
+    assert again is not None
+    assert again.traffic[0].inter_token == spread
+
+
 def test_an_embedding_used_no_completion():
     books = Books()
     account = books.open("k", "m", 100, 0.0)

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from llmgw.model.catalog import PackageRef, PackageSource
-from llmgw.model.device import DeviceSample, ForeignProcess
+from llmgw.model.device import DeviceSample, ForeignProcess, PciLink
 from llmgw.model.fabric import Port
 from llmgw.model.node import Filesystem, InstalledEngine, Inventory, Node, WeightsHeld
 from llmgw.model.shard import READY, STUCK
@@ -88,6 +88,68 @@ def devices_that_are_not_given_out() -> Fleet:
     fleet.serve(model("slice", gpus=1, device_classes=("a100-80g-mig-3g.40gb",)))
     fleet.serve(model("slices", gpus=2, device_classes=("a100-80g-mig-3g.40gb",)))
     fleet.serve(model("other", gpus=1, device_classes=("mi300x-192g",)))
+    fleet.turn()
+    return fleet
+
+
+def foreign_process_comes_and_goes() -> Fleet:
+    fleet = Fleet()
+    fleet.join(node("gpu-01", devices=1))
+    worker = ForeignProcess(pid=4711, command="python")
+    fleet.readings["gpu-01"] = (DeviceSample(uuid="GPU-gpu-01-0", foreign=(worker,)),)
+    fleet.say("somebody's python is on gpu0")
+    fleet.serve(model("qwen", gpus=1))
+    fleet.turn()
+    fleet.readings["gpu-01"] = (DeviceSample(uuid="GPU-gpu-01-0", foreign=()),)
+    fleet.say("it is gone, and no agent was started anew")
+    fleet.turn()
+    fleet.all_ready()
+    fleet.readings["gpu-01"] = (DeviceSample(uuid="GPU-gpu-01-0", foreign=(worker,)),)
+    fleet.say("it is back beside the replica")
+    fleet.serve(model("qwen", gpus=1, replicas=2))
+    fleet.turn()
+    return fleet
+
+
+def driver_error_until_the_reset() -> Fleet:
+    fleet = Fleet()
+    lost = "XID 79 (fell off the bus) at 2027-01-15 08:00 UTC: reboot the machine"
+    sick = msgspec.structs.replace(gpu("gpu-01", 0), unhealthy=(lost,))
+    fleet.join(node("gpu-01", devices=(sick, gpu("gpu-01", 1))))
+    fleet.serve(model("qwen", gpus=1, replicas=2))
+    fleet.turn()
+    fleet.all_ready()
+    well = msgspec.structs.replace(sick, unhealthy=())
+    fleet.say("the machine was rebooted, its card is back")
+    fleet.change_inventory("gpu-01", devices=(well, gpu("gpu-01", 1)))
+    fleet.turn()
+    return fleet
+
+
+def slow_links_are_taken_last() -> Fleet:
+    fleet = Fleet()
+    narrow = PciLink(max_generation=5, card_generation=5, lanes=4, max_lanes=16)
+    full = PciLink(max_generation=5, card_generation=5, lanes=16, max_lanes=16)
+    fleet.join(node("gpu-01", devices=(gpu("gpu-01", 0, pci=narrow), gpu("gpu-01", 1, pci=full))))
+    fleet.join(node("gpu-02", devices=(gpu("gpu-02", 0, pci=narrow), gpu("gpu-02", 1, pci=narrow))))
+    fleet.say("three of four cards have 4 of 16 lanes")
+    for name in ("first", "second", "third", "fourth"):
+        fleet.serve(model(name, gpus=1))
+        fleet.turn()
+    return fleet
+
+
+def port_that_is_down() -> Fleet:
+    fleet = Fleet()
+    up = Port(adapter="mlx5_0", number=1, state="ACTIVE", master_guid="0x1")
+    down = Port(adapter="mlx5_0", number=1, state="DOWN")
+    for name in ("gpu-01", "gpu-02"):
+        fleet.join(node(name, devices=2, inventory={"ports": (up,)}))
+    fleet.change_inventory("gpu-02", ports=(down,))
+    fleet.say("the port of gpu-02 is down")
+    fleet.serve(model("wide", gpus=2, nodes=2))
+    fleet.turn()
+    fleet.serve(model("local", gpus=1, replicas=3))
     fleet.turn()
     return fleet
 
@@ -406,9 +468,13 @@ def several_nodes() -> Fleet:
 SCRIPTS = (
     empty_fleet,
     one_cpu_node,
+    port_that_is_down,
+    slow_links_are_taken_last,
     eight_gpus,
     full_node,
     devices_that_are_not_given_out,
+    driver_error_until_the_reset,
+    foreign_process_comes_and_goes,
     installing_engine,
     label_mismatch,
     unknown_memory,

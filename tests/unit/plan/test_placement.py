@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from llmgw.model.catalog import HubSource, PathSource
-from llmgw.model.device import Device, DeviceSample, ForeignProcess
+from llmgw.model.device import Device, DeviceSample, ForeignProcess, PciLink
 from llmgw.model.fabric import Port
 from llmgw.model.node import Filesystem, InstalledEngine, Node, WeightsHeld
 from llmgw.model.replica import Replica, ReplicaShard
@@ -235,6 +235,20 @@ def test_a_card_and_its_instances_are_never_given_out_together():
     assert "gpu0/mig0, gpu0/mig1 held by x" in turned_away(slice_, there).words
 
 
+def test_a_card_that_is_cut_up_is_counted_as_its_instances():
+    card = gpu("n", 0, "a100-80g", mig_enabled=True)
+    there = room(node("n", devices=(card, mig("n", 0, 0), mig("n", 0, 1))))
+    for instance in (0, 1):
+        book("x", wanted("x", gpus=1), placed(wanted("x", gpus=1), there), there)
+        assert f"MIG-n-0-{instance}" in there.spaces["n"].holders()
+    verdict = turned_away(wanted(gpus=1), there)
+    assert verdict.words.startswith("n: 0 of 2 GPUs free, needs 1: gpu0/mig0, gpu0/mig1 held by x")
+    other = turned_away(wanted(gpus=1, device_classes=("l4-24g",)), there)
+    assert other.words == "n: no l4-24g, needs 1 (has 2 a100-80g-mig-3g.40gb)"
+    whole = turned_away(wanted(gpus=1, device_classes=("a100-80g",)), there)
+    assert whole.words.endswith("gpu0 in MIG mode, not given out whole")
+
+
 def test_nvlink_peers_are_taken_together_then_one_numa_node():
     def card(number: int, peers: tuple[int, ...] | None, numa: int | None = None) -> Device:
         known = None if peers is None else tuple(f"GPU-n-{peer}" for peer in peers)
@@ -343,8 +357,12 @@ def test_a_replica_of_several_nodes_stays_on_one_network_and_takes_the_best_node
     ("ports", "words"),
     [
         (None, "n: no data of its network ports yet"),
-        ((), "n: no active network port of fabric ib"),
-        ((port("0x1", fabric="eth"),), "n: no active network port of fabric ib"),
+        ((), "n: no network port of fabric ib"),
+        ((port("0x1", fabric="eth"),), "n: no network port of fabric ib"),
+        (
+            (Port(adapter="mlx5_0", number=1, state="DOWN", fabric="ib"),),
+            "n: no active network port of fabric ib: mlx5_0/1 is DOWN",
+        ),
         ((port(None, fabric="ib"),), "n: can't say which network its ports of fabric ib are on"),
         (
             (port("0x1", fabric="ib"), port("0x2", fabric="ib")),
@@ -372,3 +390,31 @@ def test_what_no_node_can_do_is_said_of_each():
         wanted(gpus=1, tensor_parallel=2, device_classes=(mig_class,)), room(node("n"))
     )
     assert slices.rule == "mig"
+
+
+def narrow(number: int, lanes: int = 4, generation: int = 5) -> Device:
+    link = PciLink(max_generation=generation, card_generation=5, lanes=lanes, max_lanes=16)
+    return gpu("n", number, pci=link)
+
+
+def test_a_slow_link_lowers_a_score_and_turns_nothing_away():
+    there = room(node("n", devices=(narrow(0),)))
+    assert placed(wanted(gpus=1), there).scores["link"] == 25
+    assert "link" not in placed(wanted(), there).scores
+    older = room(node("n", devices=(narrow(0, 16, 4),)))
+    assert placed(wanted(gpus=1), older).scores["link"] == 50
+    unknown = room(node("n", devices=(gpu("n", 0, pci=PciLink(lanes=4)),)))
+    assert "link" not in placed(wanted(gpus=1), unknown).scores
+
+
+def test_of_two_nodes_the_one_with_whole_links_comes_first():
+    slow = node("a", devices=(msgspec.structs.replace(narrow(0), uuid="GPU-a-0"),))
+    there = room(slow, node("b", devices=1))
+    assert placed(wanted(gpus=1), there).seats[0].node == "b"
+
+
+def test_cards_with_slow_links_are_given_out_last_and_named_by_number():
+    there = room(node("n", devices=(narrow(0), narrow(1, 16), narrow(2, 8))))
+    assert placed(wanted(gpus=1), there).seats[0].devices == ("GPU-n-1",)
+    assert placed(wanted(gpus=2), there).seats[0].devices == ("GPU-n-1", "GPU-n-2")
+    assert placed(wanted(gpus=3), there).seats[0].devices == ("GPU-n-0", "GPU-n-1", "GPU-n-2")

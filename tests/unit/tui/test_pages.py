@@ -132,6 +132,25 @@ def test_foreign_processes_and_sick_devices_are_named() -> None:
     assert "fell off the bus (XID 79)" in text
 
 
+def test_what_is_wrong_with_many_devices_is_said_once() -> None:
+    fleet, when = fleet_of("gpu8")
+    seen = fleet.node("gpu-01")
+    assert seen is not None
+    assert seen.sample is not None
+    beat = seen.sample.heartbeat
+    hot = tuple(
+        msgspec.structs.replace(reading, throttle_reasons=("heat (hardware)",))
+        for reading in beat.devices or ()
+    )
+    beat = msgspec.structs.replace(beat, devices=hot)
+    hot_node = dataclasses.replace(
+        seen, sample=msgspec.structs.replace(seen.sample, heartbeat=beat)
+    )
+    text = _text(node.page(hot_node, when, 100, 60))
+    assert text.count("slowed down: heat") == 1
+    assert "▲ gpu0-gpu4, gpu6, gpu7: slowed down: heat (hardware)" in text
+
+
 def test_the_chosen_part_of_a_line_is_marked_and_the_rest_is_not() -> None:
     pieces = marked(said("abcdef", ("ghi", "dim")), 2, 3, "cursor")
     assert pieces == (("ab", "text"), ("cde", "text@cursor"), ("f", "text"), ("ghi", "dim"))

@@ -1,19 +1,36 @@
-"""Devices of a node, one line each."""
+"""Devices of a node, one line each, what is wrong with one below it, and how well all are."""
+
+from collections.abc import Iterator
 
 from llmgw.base.units import show_bytes
+from llmgw.model.condition import Fact, device_facts, names_of
 from llmgw.model.device import MIG, Device, DeviceSample
+from llmgw.model.work import work
 from llmgw_tui.draw import measures
-from llmgw_tui.draw.page import PageLine, Section, Spot
+from llmgw_tui.draw.page import PageLine, Section, Spot, facts
 from llmgw_tui.draw.places import REPLICA, Place
-from llmgw_tui.draw.seen import NodeSeen, device_name
-from llmgw_tui.draw.states import DOWN, IDLE, SERVING, UNKNOWN, WARN, State
-from llmgw_tui.draw.text import Piece, Pieces, clean, fit, said
+from llmgw_tui.draw.seen import NodeSeen, When, device_name
+from llmgw_tui.draw.states import ABSENT, DOWN, IDLE, SERVING, UNKNOWN, WARN, State
+from llmgw_tui.draw.text import Piece, Pieces, clean, fit, said, width_of, wrap
+
+SHARED = 3
+"""Devices of which the same is wrong that are told of it together."""
+WIDE = 110
+"""Cells from which busy and work are bars and the class has a column."""
 
 
-def device_state(device: Device, held: bool) -> State:
-    """Return a device's state: unhealthy first, then whether something holds it."""
+def device_state(device: Device, held: bool, instances: int = 0) -> State:
+    """Return a device's state: unhealthy first, then whether something holds it.
+
+    Args:
+        device: it.
+        held: a live shard has it.
+        instances: how many it is cut into; a card that is cut is not given out itself.
+    """
     if device.unhealthy:
         return State("unhealthy", DOWN)
+    if instances:
+        return State(f"cut in {instances}", ABSENT)
     if held:
         return State("in use", SERVING)
     if device.unhealthy is None:
@@ -21,49 +38,126 @@ def device_state(device: Device, held: bool) -> State:
     return State("free", IDLE)
 
 
-def section(seen: NodeSeen, width: int) -> Section | None:
+def section(seen: NodeSeen, when: When, width: int) -> Section | None:
     """Return the devices' section; None when the node has none."""
     devices = seen.devices
     if devices is None:
         return Section("Devices", (PageLine(said(("this node cannot say", "absent"))),))
-    if not devices:
+    if not seen.hardware:
         return None
     held = sum(device.uuid in seen.held for device in devices)
+    notes = said((f"{held} of {len(devices)} held", "dim"))
+    return Section("Devices", tuple(_lines(seen, when, width)), notes)
+
+
+def _lines(seen: NodeSeen, when: When, width: int) -> Iterator[PageLine]:
+    """Yield each device with what is wrong with it, then what is wrong with many alike."""
+    wrong: dict[str, list[Device]] = {}
+    for device in seen.hardware:
+        for fact in _facts(device, seen, when):
+            if fact.wrong:
+                wrong.setdefault(fact.words, []).append(device)
+    shared = {words: found for words, found in wrong.items() if len(found) >= SHARED}
+    yield _head(seen, width)
+    for device in seen.hardware:
+        yield _line(device, seen, width)
+        for words, found in wrong.items():
+            if device in found and words not in shared:
+                yield from _wrong("", words, width)
+    for words, found in shared.items():
+        yield from _wrong(f"{names_of(found)}: ", words, width)
+
+
+def health(seen: NodeSeen, when: When, width: int) -> Section | None:
+    """Return what is in order, devices that say the same together; None without devices."""
+    groups: dict[str, list[Device]] = {}
+    for device in seen.hardware:
+        if device.kind == MIG:
+            continue
+        calm = [fact.words for fact in _facts(device, seen, when) if not fact.wrong]
+        groups.setdefault(", ".join(calm), []).append(device)
+    if not groups:
+        return None
+    names = {words: clean(names_of(devices)) for words, devices in groups.items()}
+    room = min(width // 3, max(width_of(name) for name in names.values()))
     lines: list[PageLine] = []
-    for device in devices:
-        lines.extend(_lines(device, seen, width))
-    return Section("Devices", tuple(lines), said((f"{held} of {len(devices)} held", "dim")))
+    for words, name in names.items():
+        role = "text" if words else "absent"
+        told = clean(words) or "nothing told of wear and faults"
+        lines += facts(name, told, width, role=role, width=room)
+    return Section("Health of devices", tuple(lines))
 
 
-def _lines(device: Device, seen: NodeSeen, width: int) -> list[PageLine]:
+def _facts(device: Device, seen: NodeSeen, when: When) -> tuple[Fact, ...]:
+    return device_facts(
+        device,
+        seen.health.get(device.uuid),
+        seen.readings.get(device.uuid),
+        seen.node.inventory.nvlink_domain,
+        now=when.now,
+        ages=measures.age,
+    )
+
+
+def _wrong(names: str, words: str, width: int) -> list[PageLine]:
+    first, *rest = wrap(clean(f"{names}{words}"), max(8, width - 8), most=3) or ("-",)
+    lines = [PageLine(said("      ", ("▲ ", WARN), (first, WARN)))]
+    return [*lines, *(PageLine(said("        ", (line, WARN))) for line in rest)]
+
+
+def _name_width(seen: NodeSeen) -> int:
+    return 6 if all(device.kind != MIG for device in seen.hardware) else 13
+
+
+def _head(seen: NodeSeen, width: int) -> PageLine:
+    pieces: list[Piece] = [Piece(" " * (_name_width(seen) + 12))]
+    titles = (
+        ("busy".rjust(14), "work".rjust(16), "memory".rjust(28))
+        if width >= WIDE
+        else ("busy".rjust(5), "work".rjust(6), "memory".rjust(24))
+    )
+    pieces += [Piece(title, "head") for title in titles]
+    if width >= WIDE:
+        pieces.append(Piece("  " + "class".ljust(22), "head"))
+    pieces.append(Piece("   heat power  ", "head"))
+    return PageLine(tuple(pieces))
+
+
+def _line(device: Device, seen: NodeSeen, width: int) -> PageLine:
     reading = seen.readings.get(device.uuid)
     holder = seen.held.get(device.uuid)
-    name = device_name(device)
-    pieces: list[Piece] = list(fit(said((name, "strong")), 10 if device.kind == MIG else 6))
-    pieces += fit(device_state(device, holder is not None).pieces, 12)
-    pieces += _busy(reading, 16 if width >= 110 else 10)
-    pieces += _memory(device, reading, 28 if width >= 110 else 22)
-    if width >= 100:
-        pieces += fit(said((clean(device.device_class or device.name or "-"), "dim")), 22)
+    instances = sum(one.card_uuid == device.uuid for one in seen.hardware)
+    indent = "  " if device.kind == MIG else ""
+    name = said(indent, (device_name(device), "strong"))
+    pieces: list[Piece] = list(fit(name, _name_width(seen)))
+    pieces += fit(device_state(device, holder is not None, instances).pieces, 12)
+    pieces += _use(reading, width)
+    pieces += _memory(device, reading, 26 if width >= WIDE else 22)
+    if width >= WIDE:
+        kind = clean(device.device_class or device.name or "-")
+        pieces += fit(said("  ", (kind, "dim")), 24)
     pieces += _heat(reading)
     if holder is not None:
         pieces += said(clean(holder))
     spots = (Spot(Place(REPLICA, holder)),) if holder is not None else ()
-    lines = [PageLine(tuple(pieces), spots)]
-    lines.extend(
-        PageLine(said("      ", ("▲ ", WARN), (clean(words), WARN)))
-        for words in device.unhealthy or ()
-    )
-    for process in (reading.foreign if reading else None) or ():
-        words = f"not ours: pid {process.pid} {process.command or ''}".rstrip()
-        memory = show_bytes(process.memory_bytes)
-        lines.append(PageLine(said("      ", ("▲ ", WARN), (f"{clean(words)}, {memory}", WARN))))
-    return lines
+    return PageLine(tuple(pieces), spots)
 
 
-def _busy(reading: DeviceSample | None, width: int) -> Pieces:
-    share = measures.share_of(reading.busy_percent, 100.0) if reading else None
-    return (*measures.gauge(share, measures.percent(share).rjust(4), width), Piece("  "))
+def _use(reading: DeviceSample | None, width: int) -> Pieces:
+    """Return busy and work: the second tells of a device that is busy with next to nothing."""
+    done = work(reading) if reading else None
+    busy = measures.share_of(reading.busy_percent if reading else None, 100.0)
+    share = None if done is None else min(1.0, done.ratio)
+    words = [measures.percent(busy), measures.percent(None if done is None else done.ratio)]
+    if width >= WIDE:
+        return (
+            *measures.gauge(busy, words[0].rjust(4), 14),
+            Piece("  "),
+            *measures.gauge(share, words[1].rjust(4), 14),
+            Piece("  "),
+        )
+    roles = ["absent" if word == measures.ABSENT else "text" for word in words]
+    return said((words[0].rjust(5), roles[0]), (words[1].rjust(6), roles[1]), "  ")
 
 
 def _memory(device: Device, reading: DeviceSample | None, width: int) -> Pieces:
@@ -71,9 +165,13 @@ def _memory(device: Device, reading: DeviceSample | None, width: int) -> Pieces:
     total = (reading.memory_total_bytes if reading else None) or device.memory_bytes
     if used is None:
         words = f"-/{total / 1e9:.0f} GB" if total is not None else "-"
-        return (*fit(said((words.rjust(width), "dim")), width), Piece("  "))
+        if device.unified:
+            words = "unified with the machine's" if width > 24 else "the machine's"
+        return fit(said((words.rjust(width), "dim")), width)
     words = f"{used / 1e9:.0f}/{total / 1e9:.0f} GB" if total else show_bytes(used)
-    return (*measures.gauge(measures.share_of(used, total), words.rjust(9), width), Piece("  "))
+    if device.unified:
+        words = f"unified {words}"
+    return measures.gauge(measures.share_of(used, total), words.rjust(9), width)
 
 
 def _heat(reading: DeviceSample | None) -> Pieces:
@@ -81,7 +179,7 @@ def _heat(reading: DeviceSample | None) -> Pieces:
     heat = measures.number(reading.temperature_celsius if reading else None, "°C")
     power = measures.number(reading.power_watts if reading else None, " W")
     return (
-        *fit(said((heat, "dim")), 5, "right"),
+        *fit(said((heat, "dim")), 7, "right"),
         *fit(said((power, "dim")), 6, "right"),
         Piece("  "),
     )

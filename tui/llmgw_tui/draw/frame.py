@@ -22,6 +22,13 @@ class Shortcut(NamedTuple):
     shown: str
     words: str
     action: str
+    kept: bool = False
+    """It shows however little room there is; others make room for it."""
+
+    @property
+    def width(self) -> int:
+        """Return the cells that it takes."""
+        return width_of(self.shown) + 1 + width_of(self.words)
 
 
 def title_line(crumbs: Sequence[str], health: Pieces, link: Pieces, clock: str, width: int) -> Line:
@@ -99,16 +106,21 @@ def key_bar(
     shortcuts: Sequence[Shortcut], width: int
 ) -> tuple[Line, tuple[tuple[int, int, str], ...]]:
     """Return the key bar and, for clicks, (start, end, action) of each key that fits in it."""
+    room = width - 1 - sum(one.width + 2 for one in shortcuts if one.kept) + 2
     pieces: list[Piece] = [Piece(" ")]
     areas: list[tuple[int, int, str]] = []
     x = 1
     for shortcut in shortcuts:
-        size = width_of(shortcut.shown) + 1 + width_of(shortcut.words)
-        if x + size > width:
+        if not shortcut.kept:
+            if shortcut.width + 2 > room:
+                continue
+            room -= shortcut.width + 2
+        if x + shortcut.width > width:
             continue
-        pieces.extend(said((shortcut.shown, "key"), " ", (shortcut.words, "dim"), "  "))
-        areas.append((x, x + size, shortcut.action))
-        x += size + 2
+        gap = "  " if areas else ""
+        pieces.extend(said(gap, (shortcut.shown, "key"), " ", (shortcut.words, "dim")))
+        areas.append((x, x + shortcut.width, shortcut.action))
+        x += shortcut.width + 2
     return Line(fit(pieces, width), "bar"), tuple(areas)
 
 

@@ -1,10 +1,12 @@
-"""One node's page: how it is, what it has, what runs on it."""
+"""One node's page: how it is and was, what it has, what runs on it."""
+
+from collections.abc import Sequence
 
 from llmgw.base.units import show_bytes
 from llmgw.model import shard
 from llmgw.model.node import READY, Filesystem
 from llmgw.model.replica import Replica, ReplicaShard
-from llmgw_tui.draw import devices, measures
+from llmgw_tui.draw import devices, fabric, measures, sources, trends
 from llmgw_tui.draw.page import (
     PageLine,
     Section,
@@ -18,35 +20,68 @@ from llmgw_tui.draw.page import (
 )
 from llmgw_tui.draw.places import REPLICA, Place
 from llmgw_tui.draw.seen import NodeSeen, When, progress_words
-from llmgw_tui.draw.states import UNKNOWN, WARN, engine_state, shard_state
+from llmgw_tui.draw.states import WARN, engine_state, shard_state
 from llmgw_tui.draw.text import Piece, Pieces, clean, fit, said
+from llmgw_tui.draw.trends import Choice, Trends
 
 TWO_COLUMNS = 112
 
 
-def page(seen: NodeSeen, when: When, width: int, height: int) -> list[PageLine]:
-    """Return the page of a node, in two columns where there is room for them."""
+def page(
+    seen: NodeSeen,
+    when: When,
+    width: int,
+    height: int,
+    *,
+    past: Trends | None = None,
+    choice: Choice = Choice(),  # noqa: B008  a tuple, which nothing can change
+) -> list[PageLine]:
+    """Return the page of a node, in two columns where there is room for them.
+
+    Args:
+        seen: the node.
+        when: now.
+        width: cells.
+        height: lines that show at once.
+        past: how it was; None: nobody asked.
+        choice: what of its past is looked at.
+    """
+    charts = None if past is None else trends.section(seen, past, choice, when, width)
+    below = (
+        _replicas(seen, width), devices.section(seen, when, width), charts,
+        devices.health(seen, when, width), fabric.section(seen, width),
+    )  # fmt: skip
+    last = (_warnings(seen, width), sources.probes(seen, width))
     if width < TWO_COLUMNS:
         order = (
-            _state(seen, when, width), _load(seen, width), _replicas(seen, width),
-            devices.section(seen, width), _engines(seen, width), _disks(seen, width),
-            _warnings(seen, width), _machine(seen, width), _probes(seen, when),
+            _state(seen, when, width), _load(seen, width), *below, _engines(seen, width),
+            *_disks(seen, width), _machine(seen, width), sources.sensors(seen), *last,
         )  # fmt: skip
         return stack(order, width, gap_for(height))
     left, right = halves(width)
     first = (_state(seen, when, left), _machine(seen, left))
-    second = (_load(seen, right), _disks(seen, right), _engines(seen, right))
+    second = (
+        _load(seen, right), *_disks(seen, right), _engines(seen, right), sources.sensors(seen),
+    )  # fmt: skip
     upper = beside(
         stack(first, left),
         stack(second, right),
         (left, right),
     )
-    below = (
-        _replicas(seen, width), devices.section(seen, width), _warnings(seen, width),
-        _probes(seen, when),
-    )  # fmt: skip
-    rest = stack(below, width)
+    rest = stack((*below, *last), width)
     return [*upper, PageLine(), *rest] if rest else upper
+
+
+def charts_at(lines: Sequence[PageLine]) -> range:
+    """Return which lines of a page are its charts; empty when it has none."""
+    titles = [
+        index for index, line in enumerate(lines) if line.pieces and line.pieces[0].role == "title"
+    ]
+    for index, start in enumerate(titles):
+        if lines[start].pieces[0].text.startswith(trends.TITLE):
+            end = titles[index + 1] if index + 1 < len(titles) else len(lines)
+            return range(start, end)
+    return range(0)
 
 
 def _state(seen: NodeSeen, when: When, width: int) -> Section:
@@ -57,6 +92,8 @@ def _state(seen: NodeSeen, when: When, width: int) -> Section:
     if node.liveness != READY and node.last_heard is not None:
         heard = f"{measures.age(when.since(node.last_heard))} ago, at {when.clock(node.last_heard)}"
         lines.append(fact("heard", (heard, "down")))
+    if failing := sources.failing(seen):
+        lines.append(fact("probes", *failing))
     lines.append(fact("address", clean(node.address or "-")))
     lines.append(fact("agent", clean(node.agent_version or "-"), *_peer(seen)))
     if node.labels:
@@ -93,7 +130,9 @@ def _machine(seen: NodeSeen, width: int) -> Section:
         words = f"driver {host.nvidia_driver or '-'}, CUDA {host.cuda_version or '-'}"
         lines.append(fact("nvidia", clean(words)))
     if host.mem_bandwidth_gbs is not None:
-        lines.append(fact("bandwidth", f"{host.mem_bandwidth_gbs:.0f} GB/s measured"))
+        core = host.mem_bandwidth_core_gbs
+        alone = "" if core is None else f", {core:.0f} GB/s of one core"
+        lines.append(fact("bandwidth", f"{host.mem_bandwidth_gbs:.0f} GB/s of memory{alone}"))
     return Section("Machine", tuple(lines))
 
 
@@ -121,12 +160,16 @@ def _meter(name: str, share: float | None, room: int, history: Pieces, words: st
     return fact(name, *meter, "  ", *history, (f"  {words}" if words else "", "dim"))
 
 
-def _disks(seen: NodeSeen, width: int) -> Section | None:
+def _disks(seen: NodeSeen, width: int) -> list[Section]:
+    """Return its own disks, and apart from them what it shares with other machines."""
     beat = seen.beat
-    found = (beat.filesystems if beat else None) or seen.node.inventory.filesystems
-    if not found:
-        return None
-    return Section("Disks", tuple(_disk(disk, width) for disk in found))
+    found = (beat.filesystems if beat else None) or seen.node.inventory.filesystems or ()
+    sections: list[Section] = []
+    for title, shared in (("Disks", False), ("Shared storage", True)):
+        lines = tuple(_disk(disk, width) for disk in found if bool(disk.shared) == shared)
+        if lines:
+            sections.append(Section(title, lines))
+    return sections
 
 
 def _disk(disk: Filesystem, width: int) -> PageLine:
@@ -136,7 +179,7 @@ def _disk(disk: Filesystem, width: int) -> PageLine:
     share = measures.share_of(used, disk.total_bytes)
     room = min(40, max(10, width - 52))
     words = f"  {show_bytes(disk.free_bytes)} free of {show_bytes(disk.total_bytes)}"
-    kind = f"  {clean(disk.type or '')}{', shared' if disk.shared else ''}"
+    kind = f"  {clean(disk.type or '-')}"
     meter = measures.gauge(share, measures.percent(share).rjust(4), room)
     name = fit(said((clean(disk.mount), "dim")), 14)
     return PageLine((*name, Piece("  "), *meter, Piece(words), Piece(kind, "dim")))
@@ -185,18 +228,12 @@ def _shard(replica: Replica, part: ReplicaShard, seen: NodeSeen, width: int) -> 
 
 
 def _warnings(seen: NodeSeen, width: int) -> Section | None:
+    """Return the warnings that the node's state does not name already."""
     lines: list[PageLine] = []
     for warning in seen.node.inventory.warnings or ():
+        if f"{warning.subject}: {warning.words}" in seen.node.health:
+            continue
         lines.extend(
             facts(clean(warning.subject), clean(warning.words), width, role=WARN, width=14)
         )
     return Section("Warnings", tuple(lines)) if lines else None
-
-
-def _probes(seen: NodeSeen, when: When) -> Section | None:
-    """Return the sources of facts that fail; those that work need no line."""
-    failing = [probe for probe in (seen.beat.probes if seen.beat else None) or () if probe.error]
-    lines = tuple(
-        fact(clean(probe.name), (clean(probe.error or ""), UNKNOWN), width=14) for probe in failing
-    )
-    return Section("Cannot be read", lines) if lines else None

@@ -4,6 +4,7 @@ from llmgw.base.units import show_bytes
 from llmgw.model.node import INSTALLED, INSTALLING, READY
 from llmgw_tui.draw import measures
 from llmgw_tui.draw.seen import NodeSeen, When
+from llmgw_tui.draw.sources import failing
 from llmgw_tui.draw.table import Cell, Column, Gauge, Row
 from llmgw_tui.draw.text import Pieces, clean, said
 
@@ -64,7 +65,7 @@ def note(seen: NodeSeen, when: When) -> Pieces:
             return said((clean(engine.words or f"installing {engine.engine}"), "moving"))
     for warning in node.inventory.warnings or ():
         return said((clean(f"{warning.subject}: {warning.words}"), "warn"))
-    return ()
+    return failing(seen)
 
 
 def _devices(seen: NodeSeen) -> Pieces:

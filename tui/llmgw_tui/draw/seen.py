@@ -6,8 +6,10 @@ from datetime import UTC, datetime, tzinfo
 
 from llmgw.model import shard
 from llmgw.model.catalog import CatalogEntry
-from llmgw.model.device import MIG, Device, DeviceSample
+from llmgw.model.condition import with_cards
+from llmgw.model.device import MIG, Device, DeviceHealth, DeviceSample
 from llmgw.model.events import Event
+from llmgw.model.fabric import Port
 from llmgw.model.gateway import Route
 from llmgw.model.node import READY, Heartbeat, Node, Sample
 from llmgw.model.replica import Replica, ReplicaShard
@@ -84,11 +86,37 @@ class NodeSeen:
 
     @property
     def devices(self) -> tuple[Device, ...] | None:
-        """Return what an engine can be given here; None when the node cannot say."""
+        """Return what an engine can be given here; None when the node cannot say.
+
+        A card that is cut into instances is given to nobody and left out. One of which nothing is
+        carved, or that is broken, stays: its reason is told with it.
+        """
         found = self.node.inventory.devices
         if found is None:
             return None
-        return tuple(device for device in found if device.kind == MIG or not device.mig_enabled)
+        cards = {device.card_uuid for device in found if device.kind == MIG}
+        return tuple(
+            device
+            for device in found
+            if device.kind == MIG or not device.mig_enabled or device.uuid not in cards
+        )
+
+    @property
+    def hardware(self) -> tuple[Device, ...]:
+        """Return its devices in order, cards that are cut into instances among them."""
+        return with_cards(self.node.inventory.devices or ())
+
+    @property
+    def ports(self) -> tuple[Port, ...]:
+        """Return its network ports, with their counters where it is heard."""
+        beat = self.beat
+        return (beat.ports if beat else None) or self.node.inventory.ports or ()
+
+    @property
+    def health(self) -> Mapping[str, DeviceHealth]:
+        """Return what its devices say of their wear and faults, by UUID."""
+        beat = self.beat
+        return {one.uuid: one for one in (beat.health or ())} if beat else {}
 
     @property
     def readings(self) -> Mapping[str, DeviceSample]:
@@ -173,12 +201,7 @@ class FleetSeen:
 
 def device_name(device: Device) -> str:
     """Return a device's name on its node: `gpu3`, `gpu3/mig1`."""
-    if device.number is None:
-        return clean(device.uuid)[:12]
-    if device.kind == MIG:
-        card, instance = divmod(device.number - 1000, 100)
-        return f"gpu{card}/mig{instance}"
-    return f"gpu{device.number}"
+    return clean(device.uuid)[:12] if device.number is None else device.shown
 
 
 def device_names(node: Node | None) -> dict[str, str]:

@@ -6,10 +6,12 @@ from textual.app import ComposeResult
 
 from llmgw.model.record import Record
 from llmgw_tui import keys
-from llmgw_tui.draw import details, node, overview
+from llmgw_tui.draw import details, node, overview, trends
 from llmgw_tui.draw.page import PageLine
 from llmgw_tui.draw.places import LOGS, Place
 from llmgw_tui.draw.text import said
+from llmgw_tui.draw.trends import Choice
+from llmgw_tui.screens.charts import Charts
 from llmgw_tui.screens.desk import Desk
 from llmgw_tui.screens.tail import Tail
 from llmgw_tui.screens.view import Chosen, Heading, View
@@ -18,6 +20,7 @@ from llmgw_tui.widgets.loglines import LogLines
 from llmgw_tui.widgets.page import Page
 from llmgw_tui.widgets.scrolled import Scrolled
 
+_CHART_ACTIONS = frozenset({"series_next", "series_before", "device_next", "device_before", "time"})
 LOG_TITLE = "Log of the agent"
 ROOM_FOR_LOG = 34
 """Lines from which a node's page shows its log below without being asked."""
@@ -137,6 +140,9 @@ class NodeView(PageView):
         super().__init__(desk, name)
         self.log_lines = LogLines(desk.brush, title=LOG_TITLE, id="node-log")
         self._tail = Tail(desk, self.log_lines, self._dirty)
+        self._charts = Charts(desk, self.sheet, self._past_came)
+        self._choice = Choice()
+        self._past_changed = False
         self._wants_log: bool | None = None
         self._in_log = False
         self._log_changed = False
@@ -156,25 +162,37 @@ class NodeView(PageView):
         seen = self.desk.fleet.node(self.place.id)
         if seen is None:
             return self.gone("node")
-        return node.page(seen, self.desk.when(), width, height)
+        past, choice = self._charts.seen(), self._choice
+        return node.page(seen, self.desk.when(), width, height, past=past, choice=choice)
 
     def concerns(self, changes: Changes) -> bool:
         """Only this node's changes do."""
         return self.place.id in changes.nodes
 
     def enter(self, place: Place) -> None:
-        """Show a node, and follow its log if that shows."""
+        """Show a node with its past, and follow its log if that shows."""
+        if place.id:
+            self._charts.open(place.id, self._choice.minutes)
         super().enter(place)
         self._place_log()
 
     def leave(self) -> None:
         """Stop following."""
         self._tail.stop()
+        self._charts.close()
 
     def update(self, changes: Changes) -> None:
-        """Take in changes of the node and new lines of its log."""
+        """Take in changes of the node, its past when that came, and new lines of its log."""
+        back = changes.connection and self.desk.fleet.connection.state == "live"
+        if back or changes.everything:
+            self._charts.again()
+        if self.place.id in changes.nodes:
+            self._charts.add(self.desk.fleet.samples.get(self.place.id))
+        if self._past_changed:
+            self._past_changed = False
+            changes.nodes.add(self.place.id)
         super().update(changes)
-        if changes.connection and self.desk.fleet.connection.state == "live":
+        if back:
             self._tail.retry()
         if self._log_changed:
             self._log_changed = False
@@ -184,8 +202,17 @@ class NodeView(PageView):
         """Show or hide the log as there is room."""
         self._place_log()
 
+    def idle(self) -> frozenset[str]:
+        """Return the keys for other devices of a node that has at most one."""
+        seen = self.desk.fleet.node(self.place.id)
+        several = seen is not None and len(seen.hardware) > 1
+        return frozenset() if several else frozenset({"device_next", "device_before"})
+
     def do(self, action: str) -> bool:
-        """Show or hide the log, or move."""
+        """Choose what the charts show, show or hide the log, or move."""
+        if action in _CHART_ACTIONS:
+            self._choose(action)
+            return True
         if action == "tail":
             self._wants_log = not self.log_lines.display
             self._place_log()
@@ -221,6 +248,29 @@ class NodeView(PageView):
             self._tail.stop()
         else:
             self._tail.start(self.place.id, None)
+
+    def _choose(self, action: str) -> None:
+        """Let the charts show something else, and let them be seen."""
+        seen = self.desk.fleet.node(self.place.id)
+        if seen is None:
+            return
+        columns = trends.columns_of(self.sheet.inner_width(self.sheet.size.width))
+        before = self._choice
+        match action:
+            case "series_next" | "series_before":
+                step = 1 if action == "series_next" else -1
+                self._choice = trends.other_series(seen, before, step, columns)
+            case "device_next" | "device_before":
+                step = 1 if action == "device_next" else -1
+                self._choice = trends.other_device(seen, before, step, columns)
+            case _:
+                self._choice = trends.other_time(before)
+                self._charts.open(self.place.id, self._choice.minutes)
+        self.sheet.rebuild()
+        self.sheet.show(node.charts_at(self.sheet.built))
+
+    def _past_came(self) -> None:
+        self._past_changed = True
 
     def _dirty(self) -> None:
         self._log_changed = True

@@ -80,6 +80,10 @@ class View(Vertical):
         """Take a filter or a search away; say whether there was one."""
         return False
 
+    def idle(self) -> frozenset[str]:
+        """Return the actions of its keys that would do nothing now."""
+        return frozenset()
+
     def crumb(self) -> str:
         """Return what the title bar calls this place; empty: the screen's name is enough."""
         return self.place.id

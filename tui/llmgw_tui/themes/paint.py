@@ -5,6 +5,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from llmgw.base import braille
 from llmgw_tui.draw.text import Line, fit, width_of
 from llmgw_tui.themes.palette import Ground, Ink, Palette
 
@@ -16,10 +17,9 @@ _ASCII = str.maketrans(
         "●": "*", "○": ".", "◐": "~", "▲": "!", "✖": "X", "–": "-", "—": "-", "…": "~",
         "━": "=", "╸": "-", "─": "-", "│": "|", "╭": "+", "╮": "+", "╰": "+", "╯": "+",
         "▸": ">", "◂": "<", "▼": "v", "·": ".", "×": "x", "°": " ", "↑": "^", "↓": "v",
-        "→": ">", "█": "#", "▏": "|",
+        "→": ">", "█": "#", "▏": "|", "┤": "|",
     }
 )  # fmt: skip
-_BRAILLE_LEVELS = " .-=#"
 
 
 def to_ascii(text: str) -> str:
@@ -32,10 +32,8 @@ def to_ascii(text: str) -> str:
 def _one(character: str) -> str:
     if character.isascii():
         return character
-    code = ord(character)
-    if 0x2800 <= code <= 0x28FF:
-        dots = max((code & 0x47).bit_count(), (code & 0xB8).bit_count())
-        return _BRAILLE_LEVELS[min(4, dots)]
+    if braille.is_braille(character):
+        return braille.to_ascii(character)
     return "?" * width_of(character)
 
 

@@ -26,6 +26,18 @@ class Page(Scrolled):
         """Return where the chosen spot leads."""
         return self._chosen[1].target if self._chosen else None
 
+    @property
+    def built(self) -> Sequence[PageLine]:
+        """Return the page as it is built."""
+        return self._lines
+
+    def show(self, lines: range) -> None:
+        """Scroll as little as possible so that some lines show, the first of them in any case."""
+        if lines:
+            self.reveal(lines[-1])
+            self.reveal(lines[0])
+            self.changed()
+
     def rebuild(self) -> None:
         """Build the page anew and send what changed of it."""
         width, height = self.size

@@ -1,0 +1,178 @@
+"""What a heartbeat tells of ports and driver errors that was not known before. Pure.
+
+Ports count how often their link went down themselves (`link_downed`); where one has no such
+counter, a port that was active and no longer is counts as one time.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from llmgw.model.device import Xid
+from llmgw.model.fabric import Port
+from llmgw.model.hardware import MASTER, PORT, XID
+from llmgw.model.node import Heartbeat
+
+LINK_DOWNED = "link_downed"
+
+_ACTIVE = "active"
+_TO_DO = {
+    "reset": "reset the device",
+    "reboot": "reboot the machine",
+    "replace": "replace the card",
+    "restart_application": "restart the engine",
+}
+
+Key = tuple[str, str]
+"""Kind and subject; see `model.hardware.HardwareChange`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What is known of a subject."""
+
+    value: str | None = None
+    """The master's GUID or the port's state."""
+    reading: int | None = None
+    total: int = 0
+
+
+_NO_ERROR = Seen(reading=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A subject that is not as it was."""
+
+    key: Key
+    before: Seen
+    after: Seen
+    words: Callable[[str | None, int], str]
+    """Makes the sentence of the first value and of how many times it happened."""
+    action: str | None = None
+    """What a driver error asks for."""
+
+    @property
+    def times(self) -> int:
+        """Return how often it happened."""
+        return self.after.total - self.before.total
+
+
+def differences(
+    known: Mapping[Key, Seen], heartbeat: Heartbeat, name_of: Callable[[str], str]
+) -> tuple[tuple[Difference, ...], dict[Key, Seen]]:
+    """Return what changed, and what is known now of every subject that is not as it was.
+
+    A master and a port that are seen for the first time have not changed; the errors of a device
+    have, unless there were none. What the heartbeat does not say stays as it is known.
+
+    Args:
+        known: of the node's subjects.
+        heartbeat: its newest.
+        name_of: what people call a device, by its UUID.
+    """
+    found: list[Difference] = []
+    now: dict[Key, Seen] = {}
+    for one in (*_ports(known, heartbeat), *_errors(known, heartbeat, name_of)):
+        now[one.key] = one.after
+        if one.before.value != one.after.value or one.times > 0:
+            found.append(one)
+    now |= _over(known, heartbeat)
+    return tuple(found), now
+
+
+# Each of these is asked with every heartbeat: what is as it was is passed over first.
+
+
+def _ports(known: Mapping[Key, Seen], heartbeat: Heartbeat) -> Iterator[Difference]:
+    for port in heartbeat.ports or ():
+        subject = f"{port.adapter}/{port.number}"
+        if port.master_guid is not None:
+            key = (MASTER, subject)
+            before = known.get(key)
+            if before is None or before.value != port.master_guid:
+                after = Seen(value=port.master_guid)
+                yield Difference(key, before or after, after, _master_words(subject, after))
+        if port.state is not None:
+            key = (PORT, subject)
+            before, reading = known.get(key), _downed(port)
+            if before is None or (before.value, before.reading) != (port.state, reading):
+                after = _port(before, port.state, reading)
+                yield Difference(key, before or after, after, _port_words(subject, after))
+
+
+def _downed(port: Port) -> int | None:
+    for counter in port.counters or ():
+        if counter.name == LINK_DOWNED:
+            return counter.value
+    return None
+
+
+def _port(before: Seen | None, state: str, reading: int | None) -> Seen:
+    if before is None:
+        return Seen(value=state, reading=reading)
+    if reading is None:
+        fell = _is_active(before.value) and not _is_active(state)
+        return replace(before, value=state, total=before.total + int(fell))
+    more = 0 if before.reading is None else _more(before.reading, reading)
+    return Seen(value=state, reading=reading, total=before.total + more)
+
+
+def _errors(
+    known: Mapping[Key, Seen], heartbeat: Heartbeat, name_of: Callable[[str], str]
+) -> Iterator[Difference]:
+    for health in heartbeat.health or ():
+        for xid in health.xids or ():
+            key = (XID, f"{health.uuid}/{xid.code}")
+            before = known.get(key, _NO_ERROR)
+            if before.reading != xid.count:
+                more = _more(before.reading or 0, xid.count)
+                after = Seen(reading=xid.count, total=before.total + more)
+                words = _error_words(name_of(health.uuid), xid)
+                yield Difference(key, before, after, words, xid.action)
+
+
+def _over(known: Mapping[Key, Seen], heartbeat: Heartbeat) -> dict[Key, Seen]:
+    """Return the errors that a device no longer tells of: its machine was started anew."""
+    told = {one.uuid: one.xids for one in heartbeat.health or () if one.xids is not None}
+    over = {}
+    for key, seen in known.items():
+        if key[0] == XID and seen.reading:
+            uuid, _, code = key[1].rpartition("/")
+            if uuid in told and code not in {str(xid.code) for xid in told[uuid]}:
+                over[key] = replace(seen, reading=0)
+    return over
+
+
+def _more(before: int, now: int) -> int:
+    """Return by how much a counter rose; one that fell has begun anew."""
+    return now - before if now >= before else now
+
+
+def _is_active(state: str | None) -> bool:
+    return state is not None and _ACTIVE in state.lower()
+
+
+def _master_words(subject: str, after: Seen) -> Callable[[str | None, int], str]:
+    return lambda before, _: (
+        f"port {subject}: master subnet manager {before or '-'} → {after.value}"
+    )
+
+
+def _port_words(subject: str, after: Seen) -> Callable[[str | None, int], str]:
+    def words(before: str | None, times: int) -> str:
+        if before == after.value:
+            return f"port {subject}: its link went down {_times(times)} and is {after.value} again"
+        more = f", its link went down {_times(times)}" if times > 1 else ""
+        return f"port {subject}: {before or '-'} → {after.value}{more}"
+
+    return words
+
+
+def _error_words(name: str, xid: Xid) -> Callable[[str | None, int], str]:
+    what = f"XID {xid.code}" + (f" ({xid.words})" if xid.words else "")
+    todo = "" if xid.cleared or xid.action not in _TO_DO else f": {_TO_DO[xid.action]}"
+    return lambda _, times: f"{name}: {what} {_times(times)}{todo}"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

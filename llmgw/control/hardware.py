@@ -1,0 +1,152 @@
+"""What happened to ports and devices: the last of each in memory, all of it in the store (TEL-13).
+
+The store keeps a day, so that a new leader lists what an earlier one saw, and of each subject the
+last change however old, so that totals go on and nothing is told twice.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from llmgw.base.clock import Clock
+from llmgw.control.behind import Behind
+from llmgw.control.differences import Difference, Key, Seen, differences
+from llmgw.control.events import Events
+from llmgw.model.events import INFO, WARNING
+from llmgw.model.hardware import MASTER, PORT, HardwareChange
+from llmgw.model.node import Heartbeat
+from llmgw.store.interface import Store
+
+DAY = 86_400.0
+GOES_ON = 60.0
+"""Seconds within which a change that happens again is the same one that goes on."""
+
+_ASKS = frozenset({"reset", "reboot", "replace"})
+
+
+class Hardware:
+    """Changes of ports and driver errors of devices, by node. Told by heartbeats; never waits.
+
+    Args:
+        store: where changes go, a little behind.
+        clock: the time.
+        events: told of what people should know and hear of nowhere else.
+    """
+
+    def __init__(self, store: Store, clock: Clock, events: Events) -> None:
+        self._store = store
+        self._clock = clock
+        self._events = events
+        self._known: dict[str, dict[Key, Seen]] = {}
+        self._last: dict[tuple[str, Key], HardwareChange] = {}
+        """The change of each subject that may go on."""
+        self._number = 0
+        self._behind: Behind[HardwareChange] = Behind("hardware changes", self._put, clock)
+        self.write = self._behind.write
+        self.write_forever = self._behind.write_forever
+
+    async def load(self) -> None:
+        """Read what earlier leaders knew last of each subject."""
+        for change in await self._store.hardware_last():
+            known = self._known.setdefault(change.node, {})
+            known[change.kind, change.subject] = Seen(
+                value=change.after, reading=change.reading, total=change.total
+            )
+            if change.id.isdecimal():
+                self._number = max(self._number, int(change.id))
+
+    def heard(self, node: str, heartbeat: Heartbeat, name_of: Callable[[str], str]) -> None:
+        """Take a node's heartbeat.
+
+        Args:
+            node: its id.
+            heartbeat: what it said.
+            name_of: what people call one of its devices, by UUID.
+        """
+        known = self._known.setdefault(node, {})
+        found, now = differences(known, heartbeat, name_of)
+        known |= now
+        for difference in found:
+            self._note(node, difference)
+
+    def forget(self, node: str) -> None:
+        """Forget a node that was removed; the store forgets it when it removes the node."""
+        self._known.pop(node, None)
+        for key in [key for key in self._last if key[0] == node]:
+            del self._last[key]
+
+    def flaps(self) -> Mapping[str, Mapping[str, int]]:
+        """Return how often each port's link went down, by node and port (`mlx5_0/1`).
+
+        Counted since a control plane first heard of the port, whatever was restarted since.
+        """
+        return {
+            node: {subject: seen.total for (kind, subject), seen in known.items() if kind == PORT}
+            for node, known in self._known.items()
+        }
+
+    async def changes(self, since: float, node: str | None = None) -> tuple[HardwareChange, ...]:
+        """Return the changes that went on at or after a time, oldest first.
+
+        Raises:
+            Unreachable: the store is away.
+        """
+        found = {one.id: one for one in await self._store.hardware(since=since, node=node)}
+        found |= {
+            one.id: one
+            for one in self._behind.waiting()
+            if one.until >= since and node in {None, one.node}
+        }
+        return tuple(found[id_] for id_ in sorted(found))
+
+    async def _put(self, changes: Sequence[HardwareChange]) -> None:
+        await self._store.put_hardware(changes, before=self._clock.now() - DAY)
+
+    def _note(self, node: str, difference: Difference) -> None:
+        now, which = self._clock.now(), (node, difference.key)
+        last = self._last.get(which)
+        if last is not None and now - last.until <= GOES_ON:
+            change = _longer(last, difference, now)
+        else:
+            change = self._new(node, difference, now)
+            self._tell(change, difference)
+        self._last[which] = change
+        self._behind.add(change.id, change)
+
+    def _new(self, node: str, difference: Difference, now: float) -> HardwareChange:
+        self._number = max(self._number + 1, int(now * 1_000_000))
+        kind, subject = difference.key
+        return HardwareChange(
+            id=f"{self._number:017d}",
+            at=now,
+            until=now,
+            node=node,
+            kind=kind,
+            subject=subject,
+            before=difference.before.value,
+            after=difference.after.value,
+            times=difference.times,
+            total=difference.after.total,
+            reading=difference.after.reading,
+            words=difference.words(difference.before.value, difference.times),
+        )
+
+    def _tell(self, change: HardwareChange, difference: Difference) -> None:
+        """Tell people, but of what the inventory's differences tell them already."""
+        if change.kind == MASTER or (change.kind == PORT and change.before != change.after):
+            return
+        severity = WARNING if change.kind == PORT or difference.action in _ASKS else INFO
+        self._events.add("node", change.node, f"{change.node} {change.words}", severity=severity)
+
+
+def _longer(last: HardwareChange, difference: Difference, now: float) -> HardwareChange:
+    times = last.times + difference.times
+    return msgspec.structs.replace(
+        last,
+        until=now,
+        after=difference.after.value,
+        times=times,
+        total=difference.after.total,
+        reading=difference.after.reading,
+        words=difference.words(last.before, times),
+    )

@@ -1,0 +1,1 @@
+"""What watches a cluster from outside: alerts, dashboards and how they are scraped. Pure."""

@@ -1,0 +1,1 @@
+"""The table of alerts, one module a kind of thing."""

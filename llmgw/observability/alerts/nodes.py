@@ -1,0 +1,295 @@
+"""Alerts about nodes: whether they are there, their disks, what is measured of them."""
+
+from llmgw.observability.alert import CRITICAL, INFO, WARNING, Alert, Case, Group
+from llmgw.observability.alerts.series import NODE, series
+
+_DISK = {**NODE, "mount": "/var/lib/llmgw-weights", "type": "ext4", "shared": "false"}
+_SHARED = {**NODE, "mount": "/models", "type": "nfs4", "shared": "true"}
+_CERTIFICATE = {"role": "node", "id": "gpu-01"}
+_PROBE = {**NODE, "probe": "gpus"}
+
+LOST = Alert(
+    name="LlmgwNodeLost",
+    expr='llmgw_node_state{state="lost"} == 1',
+    hold="0m",
+    severity=CRITICAL,
+    summary="{{ $labels.node }} is lost",
+    description="Nothing was heard of {{ $labels.node }} for longer than `link.lost_after`; what"
+    " ran there is started elsewhere.",
+    meaning="No word came from a node's agent for so long that its replicas count as gone.",
+    steps="""
+        - Is the machine up? Its console or BMC; then the network between it and the control
+          plane.
+        - It is up: `systemctl status llmgw-agent` and `journalctl -u llmgw-agent` there.
+        - Gone for good: `llmgw ctl node rm NODE`.
+    """,
+    cases=(
+        Case(
+            at="3m",
+            series={
+                series("llmgw_node_state", NODE, state="lost"): "0 0 1 1",
+                series("llmgw_node_state", NODE, state="ready"): "1 1 0 0",
+            },
+            fires=({**NODE, "state": "lost"},),
+        ),
+        Case(
+            at="3m",
+            series={
+                series("llmgw_node_state", NODE, state="lost"): "1 1 0 0",
+                series("llmgw_node_state", NODE, state="unreachable"): "0 0 1 1",
+            },
+        ),
+    ),
+)
+
+UNREACHABLE = Alert(
+    name="LlmgwNodeUnreachable",
+    expr='llmgw_node_state{state="unreachable"} == 1',
+    hold="2m",
+    severity=WARNING,
+    summary="{{ $labels.node }} is unreachable",
+    description="Three heartbeats in a row of {{ $labels.node }} did not come; its engines may"
+    " still run and serve.",
+    meaning="A node's agent is not heard, but not for so long that it counts as lost. Nothing new"
+    " is placed there; requests still go to its engines as long as they answer.",
+    steps="""
+        - `systemctl status llmgw-agent` on the node: an agent that ended or hangs can be
+          restarted at any time, its engines go on.
+        - Otherwise the network between node and control plane, or a machine that is
+          overloaded.
+    """,
+    cases=(
+        Case(
+            at="5m",
+            series={series("llmgw_node_state", NODE, state="unreachable"): "0 1x10"},
+            fires=({**NODE, "state": "unreachable"},),
+        ),
+        Case(at="5m", series={series("llmgw_node_state", NODE, state="unreachable"): "0 1 1 0x10"}),
+    ),
+)
+
+AGENT_GONE = Alert(
+    name="LlmgwAgentGone",
+    expr='llmgw_node_state{state="unknown"} == 1',
+    hold="10m",
+    severity=WARNING,
+    summary="The agent of {{ $labels.node }} has not come back",
+    description="{{ $labels.node }} was not heard of since the control plane started.",
+    meaning="The control plane knows the node from before it started, and its agent has not"
+    " connected since.",
+    steps="""
+        - Does the agent run on the node (`systemctl status llmgw-agent`), and does it know
+          this control plane's address? Its log says what it tries.
+        - A machine that is gone: `llmgw ctl node rm NODE`.
+    """,
+    cases=(
+        Case(
+            at="11m",
+            series={series("llmgw_node_state", NODE, state="unknown"): "1x15"},
+            fires=({**NODE, "state": "unknown"},),
+        ),
+        Case(at="11m", series={series("llmgw_node_state", NODE, state="unknown"): "1 1 0x15"}),
+    ),
+)
+
+CERTIFICATE = Alert(
+    name="LlmgwCertificateEnds",
+    expr="llmgw_certificate_expiry_timestamp_seconds - time() < 5 * 86400",
+    hold="10m",
+    severity=CRITICAL,
+    summary="The certificate of {{ $labels.role }} {{ $labels.id }} ends soon",
+    description="It ends in {{ $value | humanizeDuration }} and should have been renewed days ago.",
+    meaning="Certificates are renewed over the live stream at two thirds of their life (thirty days"
+    " unless `certificates.lifetime` says otherwise). This one was not; when it ends, the service"
+    " is shut out.",
+    steps="""
+        - Is it connected (`llmgw ctl nodes`, `llmgw ctl gateways`)? Its log says why a
+          renewal failed; a full or read-only disk is a usual reason.
+        - Restart the agent or gateway: it renews when it connects. Engines and replies go
+          on.
+        - It ended already: join again with a new token (`llmgw ctl node token NODE`).
+        - A shorter `certificates.lifetime` than two weeks is always below this alert's five
+          days: silence it then.
+    """,
+    cases=(
+        Case(
+            at="11m",
+            series={series("llmgw_certificate_expiry_timestamp_seconds", _CERTIFICATE): "87060x15"},
+            fires=(_CERTIFICATE,),
+            value="1d 0h 0m 0s",
+        ),
+        Case(
+            at="11m",
+            series={
+                series("llmgw_certificate_expiry_timestamp_seconds", _CERTIFICATE): "864000x15"
+            },
+        ),
+    ),
+)
+
+DISK = Alert(
+    name="LlmgwDiskNearlyFull",
+    expr='llmgw_node_filesystem_free_bytes{shared!="true"} / llmgw_node_filesystem_bytes < 0.1',
+    hold="10m",
+    severity=WARNING,
+    summary="{{ $labels.node }}: {{ $labels.mount }} is nearly full",
+    description="{{ $value | humanizePercentage }} of {{ $labels.mount }} ({{ $labels.type }}) is"
+    " free.",
+    meaning="A filesystem on which llmgw keeps weights, engines or its state has less than a tenth"
+    " left. Weights that do not fit are not fetched, and models wait.",
+    steps="""
+        - `llmgw ctl node NODE` lists the filesystems and the weights on them.
+        - Remove weights of models that are no longer in the catalog, or logs and containers
+          of others.
+        - A shared one fills for all nodes at once.
+    """,
+    cases=(
+        Case(
+            at="11m",
+            series={
+                series("llmgw_node_filesystem_free_bytes", _DISK): "5x15",
+                series("llmgw_node_filesystem_bytes", _DISK): "100x15",
+            },
+            fires=(_DISK,),
+            value="5%",
+        ),
+        Case(
+            at="11m",
+            series={
+                series("llmgw_node_filesystem_free_bytes", _DISK): "5 5 50x15",
+                series("llmgw_node_filesystem_bytes", _DISK): "100x15",
+            },
+        ),
+        Case(at="11m", series={series("llmgw_node_filesystem_bytes", _DISK): "100x15"}),
+    ),
+)
+
+SHARED_DISK = Alert(
+    name="LlmgwSharedDiskNearlyFull",
+    expr="""min by (mount, type) (
+  llmgw_node_filesystem_free_bytes{shared="true"} / llmgw_node_filesystem_bytes
+) < 0.05""",
+    hold="10m",
+    severity=WARNING,
+    summary="The shared filesystem {{ $labels.mount }} is nearly full",
+    description="{{ $value | humanizePercentage }} of {{ $labels.mount }} ({{ $labels.type }}) is"
+    " free.",
+    meaning="A filesystem that several nodes mount has less than a twentieth left. It fills for all"
+    " of them at once.",
+    steps="""
+        - `llmgw ctl node NODE` lists the weights on it.
+        - Remove weights that no model of the catalog needs; ask those who use it besides llmgw.
+    """,
+    cases=(
+        Case(
+            at="11m",
+            series={
+                series("llmgw_node_filesystem_free_bytes", _SHARED): "4x15",
+                series("llmgw_node_filesystem_bytes", _SHARED): "100x15",
+                series("llmgw_node_filesystem_free_bytes", _SHARED, node="gpu-02"): "4x15",
+                series("llmgw_node_filesystem_bytes", _SHARED, node="gpu-02"): "100x15",
+            },
+            fires=({"mount": "/models", "type": "nfs4"},),
+            value="4%",
+        ),
+        Case(
+            at="11m",
+            series={
+                series("llmgw_node_filesystem_free_bytes", _SHARED): "9x15",
+                series("llmgw_node_filesystem_bytes", _SHARED): "100x15",
+                series("llmgw_node_filesystem_free_bytes", _DISK): "4x15",
+                series("llmgw_node_filesystem_bytes", _DISK): "100x15",
+            },
+        ),
+    ),
+)
+
+MEMORY = Alert(
+    name="LlmgwNodeMemoryLow",
+    expr="llmgw_node_memory_available_bytes / llmgw_node_memory_bytes < 0.05",
+    hold="10m",
+    severity=WARNING,
+    summary="{{ $labels.node }} has hardly any memory left",
+    description="{{ $value | humanizePercentage }} of its memory is available.",
+    meaning="The machine is close to the point at which the kernel kills processes; an engine is"
+    " the largest one and the likeliest.",
+    steps="""
+        - The node dashboard shows what each engine's processes take.
+        - Lower what is placed there, or say in the model's profile what it really needs
+          (`min_memory_gb`).
+    """,
+    cases=(
+        Case(
+            at="11m",
+            series={
+                series("llmgw_node_memory_available_bytes", NODE): "2x15",
+                series("llmgw_node_memory_bytes", NODE): "100x15",
+            },
+            fires=(NODE,),
+            value="2%",
+        ),
+        Case(
+            at="11m",
+            series={
+                series("llmgw_node_memory_available_bytes", NODE): "2 2 20x15",
+                series("llmgw_node_memory_bytes", NODE): "100x15",
+            },
+        ),
+    ),
+)
+
+PROBE = Alert(
+    name="LlmgwProbeFailing",
+    expr="llmgw_probe_failing == 1",
+    hold="15m",
+    severity=WARNING,
+    summary="{{ $labels.node }}: the probe {{ $labels.probe }} fails",
+    description="{{ $labels.probe }} has failed for a quarter of an hour: what it reads is absent,"
+    " not zero.",
+    meaning="Something that the agent measures can't be read. The node works on; its readings are"
+    " missing in dashboards, and placement knows less.",
+    steps="""
+        - `llmgw ctl node NODE` lists the probes with their ages and what they failed with.
+        - Run the tool that it names on the node, as the agent's user.
+        - `llmgw parse TOOL FILE` shows how its output is read: a wrong reading is a bug to
+          report, with that output.
+    """,
+    cases=(
+        Case(at="16m", series={series("llmgw_probe_failing", _PROBE): "1x20"}, fires=(_PROBE,)),
+        Case(at="16m", series={series("llmgw_probe_failing", _PROBE): "1x10 0x10"}),
+    ),
+)
+
+UNHEALTHY = Alert(
+    name="LlmgwNodesUnhealthy",
+    expr="llmgw_nodes_unhealthy > 0",
+    hold="15m",
+    severity=INFO,
+    summary="{{ $value }} nodes have something wrong with them",
+    description="`llmgw ctl nodes` lists them with the reason.",
+    meaning="A node has a reason in its health: a driver that was updated while the old one is"
+    " loaded, a CPU without AVX2, a slow link.",
+    steps="""
+        - `llmgw ctl nodes`, then `llmgw ctl node NODE`: the reason says what to do.
+    """,
+    cases=(
+        Case(at="16m", series={"llmgw_nodes_unhealthy": "2x20"}, fires=({},), value="2"),
+        Case(at="16m", series={"llmgw_nodes_unhealthy": "2x10 0x10"}),
+    ),
+)
+
+GROUP = Group(
+    name="llmgw-nodes",
+    title="Nodes",
+    alerts=(
+        LOST,
+        UNREACHABLE,
+        AGENT_GONE,
+        CERTIFICATE,
+        DISK,
+        SHARED_DISK,
+        MEMORY,
+        PROBE,
+        UNHEALTHY,
+    ),
+)

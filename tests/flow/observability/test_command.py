@@ -1,0 +1,85 @@
+"""`llmgw observability`: files as Prometheus finds them, and what becomes of those of others."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from llmgw.base.errors import Conflict, Refused, Usage
+from llmgw.cli.main import app
+
+RULES = "rules/llmgw.rules.yml"
+
+
+def export(directory: Path, *more: str) -> dict[str, str]:
+    """Run the command and return each file's outcome."""
+    answer = CliRunner().invoke(
+        app, ["observability", "export", str(directory), "-o", "json", *more]
+    )
+    if answer.exception is not None:
+        raise answer.exception
+    return {row["file"]: row["outcome"] for row in json.loads(answer.stdout)}
+
+
+def test_an_export_writes_and_writes_again(tmp_path: Path) -> None:
+    assert set(export(tmp_path / "new").values()) == {"created"}
+    assert set(export(tmp_path / "new").values()) == {"unchanged"}
+    outcomes = export(tmp_path / "new", "--runbook-base", "https://wiki.example/alerts")
+    assert outcomes[RULES] == "changed"
+    assert "https://wiki.example/alerts#llmgwnodelost" in (tmp_path / "new" / RULES).read_text()
+
+
+def test_a_changed_file_stops_the_whole_export_unless_forced(tmp_path: Path) -> None:
+    export(tmp_path)
+    theirs = tmp_path / RULES
+    theirs.write_text(theirs.read_text() + "# ours\n")
+    board = tmp_path / "dashboards" / "llmgw-node.json"
+    before = board.stat().st_mtime_ns
+    with pytest.raises(Conflict, match=rf"changed since it was exported: {RULES}$"):
+        export(tmp_path, "--target", "control:7441")
+    assert theirs.read_text().endswith("# ours\n")
+    assert board.stat().st_mtime_ns == before
+    assert export(tmp_path, "--force")[RULES] == "changed"
+    assert not theirs.read_text().endswith("# ours\n")
+
+
+def test_a_dry_run_says_and_writes_nothing(tmp_path: Path) -> None:
+    place = tmp_path / "never"
+    assert set(export(place, "--dry-run").values()) == {"created"}
+    assert not place.exists()
+
+
+def test_nothing_is_left_beside_the_files(tmp_path: Path) -> None:
+    outcomes = export(tmp_path)
+    found = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()}
+    assert found == {*outcomes, "manifest.json"}
+
+
+def test_a_place_that_is_a_file_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("x")
+    with pytest.raises(Exception, match="taken"):
+        export(tmp_path / "taken")
+
+
+def test_a_directory_that_may_not_be_written_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(*args: object, **more: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "mkdir", forbidden)
+    with pytest.raises(Refused, match="Permission denied"):
+        export(tmp_path / "x")
+
+
+@pytest.mark.parametrize("more", [("--target", "control"), ("--runbook-base", "page#part")])
+def test_what_is_no_address_is_a_wrong_command_line(tmp_path: Path, more: tuple[str, str]) -> None:
+    with pytest.raises(Usage):
+        export(tmp_path, *more)
+
+
+def test_the_alerts_can_be_listed() -> None:
+    answer = CliRunner().invoke(app, ["observability", "alerts", "-o", "name"])
+    assert answer.exit_code == 0
+    assert "LlmgwGpuXid" in answer.stdout.splitlines()

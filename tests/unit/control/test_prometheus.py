@@ -1,0 +1,189 @@
+"""Longer histories: what is asked of a Prometheus, and whatever it answers."""
+
+import json
+import re
+from collections.abc import AsyncIterator, Callable
+from urllib.parse import parse_qs
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llmgw.base.errors import LlmgwError, Refused, TimedOut, Unreachable, Unreadable
+from llmgw.control import ranges
+from llmgw.control.history import LENGTH
+from llmgw.control.metrics.families import FAMILIES
+from llmgw.control.prometheus import Prometheus
+from llmgw.model.history import DEVICE_MEASURES, NAMES, NODE_MEASURES, PROMETHEUS
+from llmgw.model.work import POWER, SM_ACTIVE
+from tests.fakes.fleets import NOW
+
+URL = "http://prometheus:9090"
+SPAN = ranges.Span(start=1000.0, end=1040.0, step=10.0)
+
+
+def matrix(*lines: tuple[str | None, list[tuple[float, str]]]) -> bytes:
+    result = [
+        {"metric": {} if uuid is None else {"uuid": uuid}, "values": values}
+        for uuid, values in lines
+    ]
+    data = {"resultType": "matrix", "result": result}
+    return json.dumps({"status": "success", "data": data}).encode()
+
+
+@pytest.mark.parametrize(
+    ("minutes", "step"), [(61, 11), (360, 60), (24 * 60, 240), (7 * 24 * 60, 1680)]
+)
+def test_a_span_has_as_many_points_as_an_hour_in_memory_and_reaches_back_far_enough(
+    minutes: int, step: float
+) -> None:
+    asked = ranges.span(minutes, NOW)
+    assert (asked.step, asked.points) == (step, LENGTH)
+    assert asked.end <= NOW < asked.end + step
+    assert asked.end % step == 0
+    assert asked.points * step >= minutes * 60
+
+
+def test_every_measure_is_asked_for_under_the_node_s_name() -> None:
+    asked = ranges.queries("gpu-01", ())
+    assert {one.name for one in asked} == set(NAMES)
+    assert len(asked) == len(NODE_MEASURES) + len(DEVICE_MEASURES) + 1
+    assert all('{node="gpu-01"' in one.expression for one in asked)
+    assert [one.name for one in ranges.queries("gpu-01", ("power", "cpu"))] == ["cpu", "power"]
+
+
+def test_a_name_with_quotes_stays_inside_its_quotes() -> None:
+    (asked,) = ranges.queries('x"} or up{a="\\', ("cpu",))
+    assert asked.expression == (
+        'max(llmgw_node_cpu_utilization_percent{node="x\\"} or up{a=\\"\\\\"})'
+    )
+
+
+def test_points_that_an_answer_leaves_out_or_that_are_no_numbers_are_gaps() -> None:
+    body = matrix((None, [(1000, "5"), (1020, "NaN"), (1030, "+Inf"), (1040, "0"), (1200, "9")]))
+    assert ranges.read(body, SPAN) == {None: (5.0, None, None, None, 0.0)}
+
+
+def test_work_goes_by_active_multiprocessors_where_they_were_read_and_says_so() -> None:
+    by_work = {one.work: one for one in ranges.queries("n", ("work",))}
+    active: ranges.Found = {"g": (None, None, 90.0, 91.0, None)}
+    power: ranges.Found = {"g": (50.0, 51.0, 52.0, 53.0, None), "h": (1.0, 1.0, 1.0, 1.0, 1.0)}
+    told = ranges.series([(by_work[SM_ACTIVE], active), (by_work[POWER], power)], SPAN)
+    assert [(one.device, one.values, one.made_of) for one in told] == [
+        ("g", (50.0, 51.0, 90.0, 91.0, None), (SM_ACTIVE, POWER)),
+        ("h", (1.0, 1.0, 1.0, 1.0, 1.0), (POWER,)),
+    ]
+
+
+def test_a_node_of_which_prometheus_knows_nothing_has_gaps() -> None:
+    told = ranges.series([(one, {}) for one in ranges.queries("n", ())], SPAN)
+    assert [(one.name, one.values) for one in told] == [
+        (one.name, (None,) * 5) for one in NODE_MEASURES
+    ]
+
+
+def test_an_error_of_prometheus_is_told_in_its_words() -> None:
+    body = b'{"status": "error", "errorType": "bad_data", "error": "exceeded maximum resolution"}'
+    with pytest.raises(Refused, match="Prometheus says: exceeded maximum resolution"):
+        ranges.read(body, SPAN)
+
+
+@given(
+    st.binary(max_size=60)
+    | st.text(max_size=30).map(lambda text: matrix((text, [(1000, text)])))
+    | st.recursive(
+        st.none() | st.booleans() | st.floats() | st.text(max_size=8),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.sampled_from(["status", "data", "result", "metric"]), inner)
+        ),
+        max_leaves=6,
+    ).map(lambda value: json.dumps(value).encode())
+)
+def test_whatever_answers_is_read_or_refused(body: bytes) -> None:
+    try:
+        found = ranges.read(body, SPAN)
+    except LlmgwError:
+        return
+    assert all(len(values) == SPAN.points for values in found.values())
+
+
+def prometheus(answer: Callable[[httpx.Request], httpx.Response]) -> Prometheus:
+    return Prometheus(httpx.MockTransport(answer))
+
+
+async def test_a_history_is_put_together_from_one_answer_a_measure() -> None:
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert request.url == f"{URL}/api/v1/query_range"
+        form = {name: texts[0] for name, texts in parse_qs(request.content.decode()).items()}
+        asked.append(form["query"])
+        uuid = None if "llmgw_node_" in form["query"] else "GPU-1"
+        return httpx.Response(200, content=matrix((uuid, [(float(form["end"]), "42")])))
+
+    told = await prometheus(answer).history(f"{URL}/", "n", (), minutes=360, now=NOW)
+    assert len(asked) == len(ranges.queries("n", ()))
+    assert (told.source, told.step, told.problem) == (PROMETHEUS, 60.0, None)
+    assert [(one.name, one.device) for one in told.series] == [
+        *((one.name, None) for one in NODE_MEASURES),
+        *((one.name, "GPU-1") for one in DEVICE_MEASURES),
+    ]
+    assert all(one.values == (*(None,) * (LENGTH - 1), 42.0) for one in told.series)
+
+
+async def test_a_redirect_is_not_followed() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert request.url.host == "prometheus"
+        return httpx.Response(302, headers={"Location": "http://elsewhere/"})
+
+    with pytest.raises(Unreadable):
+        await prometheus(answer).history(URL, "n", ("cpu",), minutes=360, now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("failure", "error", "words"),
+    [
+        (httpx.ConnectError("Connection refused"), Unreachable, "Connection refused"),
+        (httpx.ReadTimeout(""), TimedOut, "did not answer within 10 s"),
+        (httpx.RemoteProtocolError("peer closed"), Unreachable, "peer closed"),
+    ],
+)
+async def test_a_prometheus_that_is_away_is_told_in_words(
+    failure: Exception, error: type[LlmgwError], words: str
+) -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        raise failure
+
+    with pytest.raises(error, match=words):
+        await prometheus(answer).history(URL, "n", ("cpu",), minutes=360, now=NOW)
+
+
+async def test_an_answer_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("llmgw.control.prometheus.MOST_BYTES", 1 << 20)
+
+    async def endless() -> AsyncIterator[bytes]:
+        while True:
+            yield b" " * 65536
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, content=endless())
+
+    with pytest.raises(Unreadable, match="more than 1 MiB"):
+        await prometheus(answer).history(URL, "n", ("cpu",), minutes=360, now=NOW)
+
+
+@pytest.mark.parametrize("url", ["ftp://prometheus", "prometheus:9090", "http://"])
+async def test_an_address_that_is_none_is_told_without_quoting_it(url: str) -> None:
+    with pytest.raises(LlmgwError) as told:
+        await Prometheus().history(url, "n", ("cpu",), minutes=360, now=NOW)
+    assert "http" in told.value.message or "Prometheus" in told.value.message
+
+
+def test_every_metric_that_is_asked_for_is_exported() -> None:
+    exported = {family.name for family in FAMILIES}
+    for query in ranges.queries("n", ()):
+        names = set(re.findall(r"llmgw_\w+", query.expression))
+        assert names
+        assert names <= exported, query.name

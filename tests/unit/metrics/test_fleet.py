@@ -1,0 +1,141 @@
+"""Sums over the fleet: nodes by state, devices by class, replicas, refusals, and traffic."""
+
+from llmgw.control.metrics.collector import gather
+from llmgw.model.device import GPU, MIG, Device, DeviceSample, ForeignProcess
+from llmgw.model.gateway import Endpoint, ModelTraffic, ReplyCount, Route
+from llmgw.model.replica import Replica
+from llmgw.plan.records import Booking, NodeRoom
+from tests.fakes.fleets import FLEETS
+from tests.fakes.plane import FakePlane
+from tests.unit.metrics.scraped import EMPTY, beat, named, room, seen, values
+
+
+def gpu(uuid: str, **fields: object) -> Device:
+    return Device(uuid=uuid, device_class="h100", **fields)  # type: ignore[arg-type]
+
+
+def test_nodes_are_counted_by_liveness_with_zeros_for_the_others() -> None:
+    rooms = (room("a"), room("b", liveness="lost"), room("c", liveness=None))
+    snapshot = seen(rooms=rooms)
+    assert values(snapshot, "llmgw_nodes") == {
+        ("ready",): 1,
+        ("unreachable",): 0,
+        ("lost",): 1,
+        ("unknown",): 1,
+    }
+    states = values(snapshot, "llmgw_node_state")
+    assert [state for (node, state), value in states.items() if node == "b" and value] == ["lost"]
+    assert sum(states.values()) == 3
+
+
+def test_wishes_and_warnings_are_counted() -> None:
+    rooms = (room("a", wish="draining"), room("b", health=("/ is full", "gpu0: ECC")), room("c"))
+    assert values(seen(rooms=rooms), "llmgw_nodes_wished") == {("cordoned",): 0, ("draining",): 1}
+    assert values(seen(rooms=rooms), "llmgw_nodes_unhealthy") == {(): 1}
+    assert values(seen(rooms=rooms), "llmgw_node_warnings") == {("a",): 0, ("b",): 2, ("c",): 0}
+
+
+def test_devices_are_counted_by_class() -> None:
+    card = Device(uuid="card", kind=GPU, device_class="a100", mig_enabled=True)
+    part = Device(uuid="part", kind=MIG, device_class="a100-mig", card_uuid="card")
+    rooms = (
+        room("a", gpu("1"), gpu("2"), gpu("3", unhealthy=("fell off the bus",)), held=("1",)),
+        room("b", gpu("4"), card, part, wish="cordoned"),
+        room("c", gpu("5"), liveness="lost"),
+        room("d", Device(uuid="6")),
+    )
+    snapshot = seen(rooms=rooms)
+    assert values(snapshot, "llmgw_devices") == {("a100-mig",): 1, ("h100",): 5, ("unknown",): 1}
+    assert values(snapshot, "llmgw_devices_in_use") == {
+        ("a100-mig",): 0,
+        ("h100",): 1,
+        ("unknown",): 0,
+    }
+    assert values(snapshot, "llmgw_devices_unhealthy")["h100",] == 1
+    assert values(snapshot, "llmgw_devices_free") == {
+        ("a100-mig",): 0,
+        ("h100",): 1,
+        ("unknown",): 1,
+    }
+
+
+def test_a_device_that_somebody_else_uses_is_not_free() -> None:
+    used = DeviceSample(uuid="1", foreign=(ForeignProcess(pid=7),))
+    one = room("a", gpu("1"), gpu("2"))
+    taken = NodeRoom(node=one.node, readings=(used,))
+    assert values(seen(rooms=(taken,)), "llmgw_devices_free") == {("h100",): 1}
+
+
+def test_a_shard_that_nobody_can_describe_holds_every_device_of_its_node() -> None:
+    one = room("a", gpu("1"), gpu("2"))
+    odd = NodeRoom(node=one.node, bookings=(Booking(replica="r", rank=0),))
+    assert values(seen(rooms=(odd,)), "llmgw_devices_in_use") == {("h100",): 2}
+    assert values(seen(rooms=(odd,)), "llmgw_devices_free") == {("h100",): 0}
+
+
+def test_what_a_class_holds_stands_beside_what_it_does() -> None:
+    readings = (
+        DeviceSample(uuid="1", busy_percent=100.0, power_watts=350.0, power_limit_watts=700.0),
+        DeviceSample(uuid="2", busy_percent=50.0, power_watts=70.0, power_limit_watts=700.0),
+        DeviceSample(uuid="3", sm_active_percent=80.0, power_watts=30.0),
+    )
+    one = room("a", gpu("1"), gpu("2"), gpu("3"), gpu("4"), held=("1", "2"))
+    snapshot = seen(rooms=(one,), samples={"a": beat("a", devices=readings)})
+    assert values(snapshot, "llmgw_devices_busy_ratio") == {("h100",): 0.75}
+    work = values(snapshot, "llmgw_devices_work_ratio")
+    assert work == {("h100", "power"): 0.3, ("h100", "sm_active"): 0.8}
+    assert values(snapshot, "llmgw_devices_power_watts") == {("h100",): 450.0}
+
+
+def test_replicas_are_counted_by_model_and_state() -> None:
+    snapshot = seen(
+        replicas=(
+            Replica(id="1", model="m", state="ready"),
+            Replica(id="2", model="m", state="ready"),
+            Replica(id="3", model="m", state="failed"),
+            Replica(id="4"),
+        ),
+        routes=(Route(model="m", wanted=3, endpoints=(Endpoint(replica="1", host="h", port=1),)),),
+    )
+    assert values(snapshot, "llmgw_replicas") == {
+        ("m", "failed"): 1,
+        ("m", "ready"): 2,
+        ("unknown", "unknown"): 1,
+    }
+    assert values(snapshot, "llmgw_replicas_wanted") == {("m",): 3}
+    assert values(snapshot, "llmgw_replicas_serving") == {("m",): 1}
+
+
+async def test_refusals_are_told_by_the_rule_that_made_them() -> None:
+    plane = await FakePlane(FLEETS["gpu8"]()).prepare()
+    snapshot = gather(plane)
+    name = "llmgw_placement_refusals"
+    assert values(snapshot, name) == {("qwen3-32b", "memory", "never"): 2}
+    assert values(snapshot, "llmgw_replicas_refused")["qwen3-32b",] == 1
+    plane.last_plan = None
+    assert values(gather(plane), name) == {}
+    assert values(gather(plane), "llmgw_replicas_refused") == {}
+
+
+def test_traffic_is_told_as_counters() -> None:
+    model = ModelTraffic(
+        model="m",
+        replies=(ReplyCount(code=200, count=7), ReplyCount(code=503, count=1)),
+        prompt_tokens=120,
+        completion_tokens=340,
+        client_aborts=2,
+        in_flight=3,
+    )
+    snapshot = seen(traffic=(model,))
+    assert values(snapshot, "llmgw_requests_total") == {("m", "200"): 7, ("m", "503"): 1}
+    assert values(snapshot, "llmgw_tokens_total") == {
+        ("m", "prompt"): 120,
+        ("m", "completion"): 340,
+    }
+    assert values(snapshot, "llmgw_stream_aborts_total") == {("m", "client"): 2, ("m", "engine"): 0}
+    assert values(snapshot, "llmgw_requests_in_flight") == {("m",): 3}
+    assert "llmgw_time_to_first_token_seconds" not in named(snapshot)
+
+
+def test_no_traffic_is_no_sample() -> None:
+    assert not [name for name in named(EMPTY) if "request" in name or "token" in name]
