@@ -28,11 +28,17 @@ find_python() {
     return 1
 }
 
+# What an environment holds: dev.lock has the pins of the other two, and more.
+RUN="requirements/run.lock requirements/build.lock"
+DEV="requirements/dev.lock"
+
 # The stamp says from which locks the environment was made: another lock makes it anew.
 stamp_of() { cat "$@" pyproject.toml | cksum | tr -d ' \n'; }
 
+stamped() { [ "$(cat "$VENV/.llmgw-stamp" 2>/dev/null)" = "$(stamp_of "$@")" ]; }
+
 ready() {
-    [ -x "$VENV/bin/python" ] && [ "$(cat "$VENV/.llmgw-stamp" 2>/dev/null)" = "$1" ] &&
+    [ -x "$VENV/bin/python" ] && stamped "$@" &&
         "$VENV/bin/python" -c 'import llmgw.cli.main' >/dev/null 2>&1
 }
 
@@ -45,59 +51,91 @@ take_turns() {
 }
 
 make_venv() {
-    want=$(stamp_of "$@")
-    ready "$want" && return 0
+    ready "$@" && return 0
     take_turns
-    ready "$want" || fill_venv "$@"
+    ready "$@" || fill_venv "$@"
     exec 9<&-
 }
 
 fill_venv() {
-    rm -f "$VENV/.llmgw-stamp"
+    want=$(stamp_of "$@")
     if python=$(find_python); then
-        say "making .venv with $("$python" --version 2>&1)"
-        "$python" -m venv --clear "$VENV" || die "could not make $VENV"
-        for lock in "$@"; do
-            "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r "$lock" ||
-                die "could not install $lock; is a package index reachable? (pip's own words are above)"
-        done
-        "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable . ||
-            die "could not install the checkout into .venv (pip's own words are above)"
+        tool=pip
     elif command -v uv >/dev/null 2>&1; then
-        say "making .venv with $(uv --version)"
-        uv venv --quiet --clear --seed --python '>=3.11' "$VENV" || die "could not make $VENV"
-        for lock in "$@"; do
-            uv pip install --quiet --python "$VENV/bin/python" --require-hashes -r "$lock" ||
-                die "could not install $lock; is a package index reachable? (uv's own words are above)"
-        done
-        uv pip install --quiet --python "$VENV/bin/python" --no-deps --no-build-isolation --editable . ||
-            die "could not install the checkout into .venv (uv's own words are above)"
+        tool=uv
     else
         die "needs python3 3.11 or newer with venv, or uv: install the package python3-venv (Debian, Ubuntu) or python3.11 (RHEL)"
+    fi
+    # shellcheck disable=SC2086
+    if ready $RUN; then
+        # Nothing that is there changes, so what runs from it runs on.
+        say "adding to .venv what the tests need"
+        put_locks "$@"
+    else
+        clear_venv
+        put_locks "$@"
+        put --no-deps --no-build-isolation --editable . ||
+            die "could not install the checkout into .venv ($tool's own words are above)"
     fi
     # Without bytecode the same command costs three times as much; pip and uv skip the checkout.
     "$VENV/bin/python" -m compileall -q -j 0 "$VENV/lib" llmgw agent tui proto >/dev/null 2>&1 || true
     printf '%s' "$want" >"$VENV/.llmgw-stamp"
 }
 
+clear_venv() {
+    refuse_while_used
+    rm -f "$VENV/.llmgw-stamp"
+    if [ "$tool" = pip ]; then
+        say "making .venv with $("$python" --version 2>&1)"
+        "$python" -m venv --clear "$VENV" || die "could not make $VENV"
+    else
+        say "making .venv with $(uv --version)"
+        uv venv --quiet --clear --seed --python '>=3.11' "$VENV" || die "could not make $VENV"
+    fi
+}
+
+# A demo would lose the programs that it has yet to start: what runs from .venv has it mapped.
+refuse_while_used() {
+    [ -d "$VENV" ] || return 0
+    used=$(grep -lsF "$(pwd -P)/.venv/" /proc/[0-9]*/maps | sed 's|[^0-9]||g' | tr '\n' ' ')
+    [ -z "$used" ] ||
+        die ".venv is not what the lock files and pyproject.toml say, and can't be made anew while it is in use: end what runs from it (process ${used% })"
+}
+
+put_locks() {
+    for lock in "$@"; do
+        put --require-hashes -r "$lock" ||
+            die "could not install $lock; is a package index reachable? ($tool's own words are above)"
+    done
+}
+
+put() {
+    if [ "$tool" = pip ]; then
+        "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check "$@"
+    else
+        uv pip install --quiet --python "$VENV/bin/python" "$@"
+    fi
+}
+
+# An environment made for the tests serves all else as well.
+make_run_venv() {
+    # shellcheck disable=SC2086
+    if stamped $DEV; then make_venv $DEV; else make_venv $RUN; fi
+}
+
 command=${1:-help}
 [ $# -gt 0 ] && shift
 case $command in
 demo)
-    # An environment made for the tests serves the demo as well.
-    if [ "$(cat "$VENV/.llmgw-stamp" 2>/dev/null)" = "$(stamp_of requirements/dev.lock)" ]; then
-        make_venv requirements/dev.lock
-    else
-        make_venv requirements/run.lock requirements/build.lock
-    fi
+    make_run_venv
     exec "$VENV/bin/llmgw" demo "$@"
     ;;
 test)
-    make_venv requirements/dev.lock
+    make_venv "$DEV"
     exec "$VENV/bin/python" -m tests.check "$@"
     ;;
 venv)
-    make_venv requirements/run.lock requirements/build.lock
+    make_run_venv
     say "ready: $VENV/bin/llmgw"
     ;;
 help | -h | --help)

@@ -9,7 +9,25 @@ from llmgw.model.gateway import Histogram, ModelTraffic, ReplyCount
 from llmgw.model.keys import UsageTotals
 
 BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
-"""Upper bounds of the histograms, in seconds."""
+"""Upper bounds of the histograms of whole replies, in seconds."""
+TOKEN_BOUNDS = (
+    0.001,
+    0.002,
+    0.005,
+    0.01,
+    0.02,
+    0.03,
+    0.05,
+    0.075,
+    0.1,
+    0.15,
+    0.2,
+    0.3,
+    0.5,
+    1.0,
+    3.0,
+)
+"""The same between two tokens."""
 NO_MODEL = ""
 """The model under which requests are counted that were answered before one was known."""
 
@@ -17,20 +35,21 @@ NO_MODEL = ""
 class Spread:
     """A histogram that is counted into."""
 
-    __slots__ = ("counts", "sum")
+    __slots__ = ("bounds", "counts", "sum")
 
-    def __init__(self) -> None:
-        self.counts = [0] * (len(BOUNDS) + 1)
+    def __init__(self, bounds: tuple[float, ...] = BOUNDS) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
         self.sum = 0.0
 
     def add(self, seconds: float) -> None:
         """Count one duration."""
-        self.counts[bisect_left(BOUNDS, seconds)] += 1
+        self.counts[bisect_left(self.bounds, seconds)] += 1
         self.sum += seconds
 
     def resume(self, seen: Histogram | None) -> None:
         """Go on from what was counted before."""
-        if seen is not None and seen.bounds == BOUNDS:
+        if seen is not None and seen.bounds == self.bounds:
             below = (0, *seen.counts[:-1])
             self.counts = [up - low for up, low in zip(seen.counts, below, strict=True)]
             self.sum = seen.sum
@@ -41,7 +60,7 @@ class Spread:
             return None
         total = 0
         cumulative = [total := total + count for count in self.counts]
-        return Histogram(bounds=BOUNDS, counts=tuple(cumulative), sum=self.sum)
+        return Histogram(bounds=self.bounds, counts=tuple(cumulative), sum=self.sum)
 
 
 class Entry:
@@ -121,6 +140,7 @@ class Meter:
         "engine_aborts",
         "first_token",
         "in_flight",
+        "inter_token",
         "model",
         "prompt",
         "replies",
@@ -132,6 +152,7 @@ class Meter:
         self.replies: dict[int, int] = {}
         self.duration = Spread()
         self.first_token = Spread()
+        self.inter_token = Spread(TOKEN_BOUNDS)
         self.prompt = 0
         self.completion = 0
         self.retries = 0
@@ -147,6 +168,7 @@ class Meter:
         meter.replies = {reply.code: reply.count for reply in seen.replies}
         meter.duration.resume(seen.duration)
         meter.first_token.resume(seen.first_token)
+        meter.inter_token.resume(seen.inter_token)
         meter.prompt = seen.prompt_tokens
         meter.completion = seen.completion_tokens
         meter.retries = seen.retries
@@ -167,6 +189,7 @@ class Meter:
             ),
             duration=self.duration.record(),
             first_token=self.first_token.record(),
+            inter_token=self.inter_token.record(),
             prompt_tokens=self.prompt,
             completion_tokens=self.completion,
             retries=self.retries,
@@ -243,7 +266,7 @@ class Books:
 class Account:
     """One request's account: opened when it is sent to engines, closed exactly once."""
 
-    __slots__ = ("_began", "_books", "_charged", "_entry", "_meter", "_prompt_bytes")
+    __slots__ = ("_began", "_books", "_charged", "_entry", "_first", "_meter", "_prompt_bytes")
 
     def __init__(
         self, books: Books, entry: Entry, meter: Meter, prompt_bytes: int, now: float
@@ -253,6 +276,7 @@ class Account:
         self._meter = meter
         self._prompt_bytes = prompt_bytes
         self._began = now
+        self._first: float | None = None
         self._charged = 0
         entry.requests += 1
         meter.in_flight += 1
@@ -265,6 +289,7 @@ class Account:
 
     def first_byte(self, now: float) -> None:
         """Note when the first byte of a streamed reply came."""
+        self._first = now
         self._meter.first_token.add(now - self._began)
 
     def progress(self, produced: int) -> None:
@@ -284,7 +309,9 @@ class Account:
             now: monotonic seconds.
         """
         if status < 400:
-            self._settle(usage or Usage(), produced)
+            tokens = self._settle(usage or Usage(), produced)
+            if self._first is not None and tokens > 1:
+                self._meter.inter_token.add((now - self._first) / (tokens - 1))
         elif status >= 500:
             self._entry.failed += 1
         self._close(status, now)
@@ -321,14 +348,17 @@ class Account:
             self._charge_prompt(self._prompt_estimate())
             self._charge(produced - self._charged)
 
-    def _settle(self, usage: Usage, produced: int) -> None:
+    def _settle(self, usage: Usage, produced: int) -> int:
+        """Charge a whole reply; return how many tokens it had, estimated if it did not say."""
         prompt, completion = usage.prompt_tokens, usage.completion_tokens
         if completion is None and prompt is not None and usage.total_tokens is not None:
             completion = max(0, usage.total_tokens - prompt)
         if prompt is None or completion is None:
             self._entry.estimated += 1
         self._charge_prompt(self._prompt_estimate() if prompt is None else prompt)
-        self._charge((produced if completion is None else completion) - self._charged)
+        tokens = produced if completion is None else completion
+        self._charge(tokens - self._charged)
+        return tokens
 
     def _prompt_estimate(self) -> int:
         return -(-self._prompt_bytes // BYTES_A_TOKEN)

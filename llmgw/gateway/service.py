@@ -303,9 +303,15 @@ class GatewayService:
         try:
             self._journal.save()
         finally:
-            changed, self._traffic_changed = self._traffic_changed, set()
-            self._uplink.send_counts([self._traffic(self.places[number]) for number in changed])
+            self._uplink.send_counts(self._take_traffic())
         return "usage is on disk"
+
+    def _take_traffic(self) -> list[TrafficReport]:
+        """Return what is news of the workers' traffic; it stays news while nobody listens."""
+        if not self._uplink.listened_to:
+            return []
+        changed, self._traffic_changed = self._traffic_changed, set()
+        return [self._traffic(self.places[number]) for number in changed]
 
     def _traffic(self, place: Place) -> TrafficReport:
         return TrafficReport(

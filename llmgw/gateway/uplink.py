@@ -133,7 +133,7 @@ class Uplink:
             case GatewayControl(goodbye=Goodbye() as goodbye):
                 log.info("the control plane said goodbye", reason=goodbye.reason)
                 if goodbye.leader is not None:
-                    self._learned = (goodbye.leader, *self._learned)
+                    self._learned = tuple(dict.fromkeys((goodbye.leader, *self._learned)))
                 return goodbye
             case _:
                 pass  # pings are answered by the link

@@ -29,9 +29,9 @@ Session = Callable[[Stream[Any, Any]], Awaitable[float | None]]
 class Dialer:
     """Opens one stream after the other to whichever control plane answers.
 
-    Pings are answered here; the session sees them too and needs not answer. After a stream was lost
-    or could not be opened, the next address is tried after a wait with full jitter, which grows
-    until a stream lives longer than it.
+    Pings are answered here; the session sees them too and needs not answer. After a stream ended or
+    could not be opened, the next address is tried after a wait with full jitter, which grows until
+    a stream lives longer than it; the first address, when a stream's end put another one there.
 
     Args:
         addresses: asked before each attempt; `host:port` each, the likeliest first.
@@ -126,6 +126,9 @@ class Dialer:
             self._turn += 1
             return None
         self._failed = None
+        # A standby says goodbye and names the leader; where nobody is named, another may know more.
+        named = list(self._addresses()[:1]) != list(addresses[:1])
+        self._turn = 0 if named else self._turn + 1
         return wait
 
     async def _serve(

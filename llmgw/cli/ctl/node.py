@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from llmgw.base.errors import NotFound
 from llmgw.cli import session, show
 from llmgw.cli.lazy import Entry, lazy_app
 from llmgw.cli.options import DryRun, Format, Output, Yes
@@ -97,6 +98,12 @@ def uncordon(node: Name) -> None:
 
 def remove(node: Name, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Remove a node: its certificate no longer connects, its stream is cut."""
+    try:
+        session.connect().get(f"/nodes/{node}")
+    except NotFound:
+        # One that joined and never registered is known by its certificate alone.
+        if dry_run or not yes:
+            raise
     here = [r for r in session.get("/replicas", tuple[Replica, ...]) if _on(r, node)]
     words = f"{node}: its certificate will be denied"
     if here:

@@ -172,6 +172,8 @@ async def test_totals_survive_the_death_of_a_worker_and_its_requests_are_forgott
         engine.behave = answer
         await ask(gateway)
         await wait_until(lambda: plane.totals()["k1", "m"].requests == 5)
+        # A request is told of when it begins: its end comes with a later report.
+        await wait_until(lambda: replies(plane.traffic) == 4)
         (traffic,) = (model for model in plane.traffic[-1].models if model.model == "m")
         assert (traffic.in_flight, traffic.replies[0].count) == (0, 4)
         rows = [row.requests for report in plane.usage for row in report.totals]

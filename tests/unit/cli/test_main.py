@@ -1,5 +1,6 @@
 """Command lines that are written wrong: one line, a hint, exit code 2."""
 
+import gc
 import sys
 
 import pytest
@@ -11,6 +12,8 @@ from llmgw.cli.options import duration
 
 def run(monkeypatch: pytest.MonkeyPatch, *argv: str) -> object:
     monkeypatch.setattr(sys, "argv", ["llmgw", *argv])
+    # Frozen, the garbage of other tests would never be found.
+    monkeypatch.setattr(gc, "freeze", lambda: None)
     with pytest.raises(SystemExit) as end:
         main.main()
     return end.value.code
@@ -57,3 +60,15 @@ def test_a_duration_that_is_none_is_a_wrong_command_line() -> None:
     assert duration("--since", "5m") == 300.0
     with pytest.raises(Usage, match="--since: 'soon' is not a duration"):
         duration("--since", "soon")
+
+
+def test_what_a_command_is_made_of_is_not_searched_for_garbage(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(sys, "argv", ["llmgw", "version"])
+    monkeypatch.setattr(gc, "freeze", lambda: done.append("frozen"))
+    monkeypatch.setattr(main, "app", lambda **_: done.append("run"))
+    with pytest.raises(SystemExit):
+        main.main()
+    assert done == ["frozen", "run"]

@@ -24,6 +24,8 @@ class Cluster:
         raise NotFound(f"nothing at {path}")
 
     def delete(self, path: str) -> None:
+        if path.endswith("/nope"):
+            raise NotFound(f"nothing at {path}")
         self.deleted.append(path)
 
 
@@ -35,7 +37,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 
 @pytest.mark.parametrize("option", [(), ("--dry-run",), ("--yes",)])
-@pytest.mark.parametrize("what", ["key", "token", "model"])
+@pytest.mark.parametrize("what", ["key", "token", "model", "node"])
 def test_what_is_not_there_is_not_found_before_anything_is_asked(
     cluster: Cluster, what: str, option: tuple[str, ...]
 ) -> None:

@@ -179,6 +179,8 @@ async def test_a_gateway_shows_while_it_is_connected_and_after(plane: Plane) -> 
         caller = await Caller(plane).register()
         gateway = plane.gateways.all()[0]
         assert (gateway.id, gateway.connected, gateway.url) == ("g1", True, "http://g1:7440")
+        event = next(one for one in plane.events.recent() if one.subject == "g1")
+        assert event.words == "gateway g1 connected: users reach it at http://g1:7440"
         caller.stream.sever()
         await caller.task
         assert [(g.connected, g.peer) for g in plane.gateways.all()] == [(False, None)]
