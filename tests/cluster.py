@@ -9,14 +9,45 @@ import os
 import signal
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from llmgw.base.places import Places
 from llmgw.local import demo_model, interrupts
 from llmgw.local.cluster import Layout, LocalCluster
+from llmgw.local.processes import Owned
+from tests.fakes.recorded_machine import RecordedMachine
 
 FAST = {"link.heartbeat_interval": 1.0, "link.lost_after": 6.0, "reconcile.settling": 6.0}
 """Settings for tests that wait for a node to be lost."""
+
+
+class ClusterOfMachines(LocalCluster):
+    """A cluster some of whose agents run on recorded machines."""
+
+    def __init__(self, layout: Layout, environ: Mapping[str, str]) -> None:
+        super().__init__(layout, environ)
+        self.machines: dict[str, RecordedMachine] = {}
+        """By node; put there before the agent starts."""
+
+    def start_machine(
+        self,
+        node: str,
+        machine: RecordedMachine,
+        *,
+        environ: Mapping[str, str] | None = None,
+        **more: object,
+    ) -> Owned:
+        """Start an agent on a recorded machine, with what runs there beside it."""
+        self.machines[node] = machine
+        self.owner.start(f"{node}-imex", machine.imex)
+        path = f"{machine.path}:{self.owner.environ['PATH']}"
+        return self.start_agent(node, environ={**(environ or {}), "PATH": path}, **more)
+
+    def _argv(self, service: str, config: Path) -> list[str]:
+        argv = super()._argv(service, config)
+        machine = self.machines.get(config.stem)
+        return argv if machine is None else machine.argv(argv)
 
 
 def main() -> int:

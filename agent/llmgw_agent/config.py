@@ -46,7 +46,10 @@ class AgentConfig(Written, frozen=True, kw_only=True):
     allow_http: bool = False
     """Weights may be fetched over plain http."""
     measure_bandwidth: bool = True
-    """The memory's bandwidth is measured once, a fraction of a second, on every core."""
+    """The memory's bandwidth is measured once a process, some seconds after it registered.
+
+    It takes every core for a fraction of a second.
+    """
     log_level: str = "info"
     """`debug`, `info` or `warning`."""
 

@@ -130,6 +130,7 @@ def sources(around: Around) -> Sources:
                 config=config,
                 new_helper=lambda module: helpers(module, around.environ)(),
                 settings=around.settings,
+                own_groups=groups.own,
             )
         ),
     )

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from llmgw.base.clock import Clock
+from llmgw.base.errors import LlmgwError
 from llmgw.base.log import get
 
 log = get(__name__)
@@ -23,8 +24,9 @@ class Periodic:
     """Runs one idempotent pass again and again.
 
     A pass takes no input and returns one sentence that says what it did and why. A sentence is
-    logged when it changes; a failure is logged once, and its recovery once. A failed pass is not
-    retried: the next one plans anew.
+    logged when it changes; that passes fail is logged once, however often the words change, and
+    that they no longer do once. Only what no `LlmgwError` explains is logged with its traceback,
+    the first time. A failed pass is not retried: the next one plans anew.
 
     Args:
         name: what the pass is called in logs and status.
@@ -43,6 +45,9 @@ class Periodic:
         self.name = name
         self.last: PassSeen | None = None
         self.passes = 0
+        self._failing_since: float | None = None
+        """Monotonic."""
+        self._traced = False
         self._period = period
         self._run = run
         self._clock = clock
@@ -85,11 +90,21 @@ class Periodic:
             await asyncio.gather(period, wanted, return_exceptions=True)
 
     def _note_failure(self, error: str, failure: Exception) -> None:
-        if self.last is None or self.last.error != error:
+        first = self._failing_since is None
+        if first:
+            self._failing_since = self._clock.monotonic()
+        if not isinstance(failure, LlmgwError) and not self._traced:
+            self._traced = True
             log.warning("pass failed", name=self.name, error=error, exc_info=failure)
+        elif first:
+            log.warning("pass failed", name=self.name, error=error)
+        elif self.last is None or self.last.error != error:
+            log.debug("pass fails otherwise", name=self.name, error=error)
 
     def _note_success(self, sentence: str) -> None:
-        if self.last is not None and self.last.error is not None:
-            log.info("pass recovered", name=self.name, sentence=sentence)
+        if self._failing_since is not None:
+            failed = round(self._clock.monotonic() - self._failing_since, 1)
+            self._failing_since, self._traced = None, False
+            log.info("pass recovered", name=self.name, sentence=sentence, failed_seconds=failed)
         elif self.last is None or self.last.sentence != sentence:
             log.info("pass", name=self.name, sentence=sentence)

@@ -22,11 +22,21 @@ File = Annotated[
     str | None,
     typer.Argument(metavar="[FILE]", help="What it printed; `-` or nothing: standard input."),
 ]
+Fields = Annotated[
+    str,
+    typer.Option(
+        "--fields", metavar="A,B,…", help="Columns of a text that does not name them (noheader)."
+    ),
+]
 List = Annotated[bool, typer.Option("--list", help="List the tools, and what to run for each.")]
 
 
 def parse(
-    tool: Tool = None, file: File = None, listed: List = False, output: Output = Format.JSON
+    tool: Tool = None,
+    file: File = None,
+    fields: Fields = "",
+    listed: List = False,
+    output: Output = Format.JSON,
 ) -> None:
     """Print the record that an agent reads from a tool's output, as JSON.
 
@@ -39,7 +49,15 @@ def parse(
     if tool is None:
         raise Usage("no tool named", hint="llmgw parse --list tells which there are")
     reader = _reader(catalog.tools(), tool)
-    print_data(reader.read(_text(file)), output)
+    print_data(_read(reader, _text(file), fields), output)
+
+
+def _read(reader: Any, text: str, fields: str) -> object:  # noqa: ANN401 (found by name)
+    if not fields:
+        return reader.read(text)
+    if reader.read_fields is None:
+        raise Usage(f"--fields: what {reader.name} reads has no columns to be named")
+    return reader.read_fields(text, tuple(name.strip() for name in fields.split(",")))
 
 
 def _list(tools: tuple[Any, ...], output: Format) -> None:

@@ -1,14 +1,15 @@
 """What a heartbeat tells of ports and driver errors that was not known before. Pure.
 
 Ports count how often their link went down themselves (`link_downed`); where one has no such
-counter, a port that was active and no longer is counts as one time.
+counter, or one that stands at the most that it can hold, a port that was active and no longer is
+counts as one time.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from llmgw.model.device import Xid
-from llmgw.model.fabric import Port
+from llmgw.model.fabric import Port, PortCounter
 from llmgw.model.hardware import MASTER, PORT, XID
 from llmgw.model.node import Heartbeat
 
@@ -86,34 +87,38 @@ def differences(
 def _ports(known: Mapping[Key, Seen], heartbeat: Heartbeat) -> Iterator[Difference]:
     for port in heartbeat.ports or ():
         subject = f"{port.adapter}/{port.number}"
-        if port.master_guid is not None:
-            key = (MASTER, subject)
-            before = known.get(key)
-            if before is None or before.value != port.master_guid:
-                after = Seen(value=port.master_guid)
-                yield Difference(key, before or after, after, _master_words(subject, after))
-        if port.state is not None:
-            key = (PORT, subject)
-            before, reading = known.get(key), _downed(port)
-            if before is None or (before.value, before.reading) != (port.state, reading):
-                after = _port(before, port.state, reading)
-                yield Difference(key, before or after, after, _port_words(subject, after))
+        key, before = (MASTER, subject), known.get((MASTER, subject))
+        # A port that can't be read says nothing of its master either.
+        says = port.master_guid is not None or port.state is not None
+        if says and port.master_guid != (None if before is None else before.value):
+            after = Seen(value=port.master_guid)
+            yield Difference(key, before or after, after, _master_words(subject, after))
+        if port.state is None:
+            continue
+        key, before, counter = (PORT, subject), known.get((PORT, subject)), _downed(port)
+        reading = None if counter is None else counter.value
+        if before is None or (before.value, before.reading) != (port.state, reading):
+            after = _port(before, port.state, counter)
+            yield Difference(key, before or after, after, _port_words(subject, after))
 
 
-def _downed(port: Port) -> int | None:
+def _downed(port: Port) -> PortCounter | None:
     for counter in port.counters or ():
         if counter.name == LINK_DOWNED:
-            return counter.value
+            return counter
     return None
 
 
-def _port(before: Seen | None, state: str, reading: int | None) -> Seen:
+def _port(before: Seen | None, state: str, counter: PortCounter | None) -> Seen:
+    reading = None if counter is None else counter.value
     if before is None:
         return Seen(value=state, reading=reading)
-    if reading is None:
-        fell = _is_active(before.value) and not _is_active(state)
-        return replace(before, value=state, total=before.total + int(fell))
-    more = 0 if before.reading is None else _more(before.reading, reading)
+    fell = int(_is_active(before.value) and not _is_active(state))
+    if counter is None:
+        return replace(before, value=state, total=before.total + fell)
+    more = 0 if before.reading is None else _more(before.reading, counter.value)
+    if counter.at_ceiling:
+        more = max(more, fell)  # it counts no further
     return Seen(value=state, reading=reading, total=before.total + more)
 
 
@@ -153,9 +158,13 @@ def _is_active(state: str | None) -> bool:
 
 
 def _master_words(subject: str, after: Seen) -> Callable[[str | None, int], str]:
-    return lambda before, _: (
-        f"port {subject}: master subnet manager {before or '-'} → {after.value}"
-    )
+    def words(before: str | None, _: int) -> str:
+        what = f"port {subject}: master subnet manager"
+        if before == after.value:
+            return f"{what} {after.value or '-'} again, after it was another or none"
+        return f"{what} {before or '-'} → {after.value or '-'}"
+
+    return words
 
 
 def _port_words(subject: str, after: Seen) -> Callable[[str | None, int], str]:

@@ -6,7 +6,7 @@ between two of them the fleet is whole. Readings (`samples`) are kept apart from
 heartbeat changes no node's record.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -15,7 +15,8 @@ from llmgw.base.clock import Clock
 from llmgw.control.events import Events
 from llmgw.control.feed import Feed
 from llmgw.control.hardware import Hardware
-from llmgw.control.inventory import device_named, differences, merged, with_heartbeat, worse
+from llmgw.control.inventory import device_named, merged, with_heartbeat, worse
+from llmgw.control.news import differences, registered
 from llmgw.control.nodes import SeenNode
 from llmgw.control.probing import news
 from llmgw.control.replicas import bookings
@@ -158,11 +159,14 @@ class Fleet:
         seen.connected, seen.session = True, arrival.session
         seen.peer, seen.interval = arrival.peer, arrival.interval
         seen.certificate_ends = arrival.certificate_ends
+        known = self._record(seen)
         _take_register(seen, message)
         if not news and before != READY:
             self._tell(INFO, seen, f"is back ({before}, {silence})")
         elif news:
             self._tell(INFO, seen, f"registered from {arrival.peer}")
+        if not news:
+            self._tell_changes(seen, registered(known, self._record(seen)))
         self._take_inventory(seen, message.inventory)
         if message.shards is not None:
             self.shards.replace(seen, message.shards)
@@ -333,6 +337,9 @@ class Fleet:
         words = differences(seen.inventory, inventory) if known else ()
         severity = WARNING if words and worse(seen.inventory, inventory) else INFO
         seen.inventory = inventory
+        self._tell_changes(seen, words, severity)
+
+    def _tell_changes(self, seen: SeenNode, words: Sequence[str], severity: str = INFO) -> None:
         if words:
             self._tell(severity, seen, "; ".join(words))
 

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from llmgw.control import ring
+from llmgw.control.current import current
 from llmgw.model.device import DeviceSample
 from llmgw.model.history import (
     DEVICE_MEASURES,
@@ -79,16 +80,17 @@ class History:
     def keep(self, sample: Sample) -> None:
         """Keep what a node's last heartbeat says, as far as it is not too old by now."""
         age = self.until - sample.at
-        if age > OLD_SECONDS:
+        beat = current(sample.heartbeat, age)
+        if beat is None:
             return
         node = self._nodes.get(sample.id)
         if node is None:
             node = self._nodes[sample.id] = _Node(self._rings(NODE_MEASURES), self.tick)
         skipped = range(max(node.tick + 1, self.tick - self._length), self.tick)
-        _put(node.rings, NODE_MEASURES, skipped, self.tick, node_values(sample.heartbeat))
+        _put(node.rings, NODE_MEASURES, skipped, self.tick, node_values(beat))
         readings = {
             reading.uuid: reading
-            for reading in sample.heartbeat.devices or ()
+            for reading in beat.devices or ()
             if age + (reading.age or 0.0) <= OLD_SECONDS
         }
         for uuid in readings.keys() - node.devices.keys():

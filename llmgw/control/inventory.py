@@ -1,4 +1,4 @@
-"""What a node has, brought up to date field by field, and what changed in words (INV-13).
+"""What a node has, brought up to date field by field, and what is wrong with it.
 
 A field that is None says nothing: it keeps what an earlier message, or an agent that could say
 more, told (invariant 4).
@@ -8,11 +8,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from llmgw.base.units import show_bytes
-from llmgw.model.device import Device, NvlinkFabric, PciLink, card_number
+from llmgw.fabric.managers import still_seen
+from llmgw.model.device import Device, card_number
 from llmgw.model.fabric import Port
-from llmgw.model.node import Heartbeat, Host, InstalledEngine, Inventory, NodeWarning, WeightsHeld
-from llmgw.plan.words import some
+from llmgw.model.node import Heartbeat, Host, Inventory
 
 
 def merged(old: Inventory, new: Inventory) -> Inventory:
@@ -51,23 +50,29 @@ def with_heartbeat(old: Inventory, heartbeat: Heartbeat) -> Inventory:
     )
 
 
-def differences(old: Inventory, new: Inventory) -> tuple[str, ...]:
-    """Return what changed in words: why a node now qualifies, or no longer does."""
-    return (
-        *_host_words(old.host, new.host),
-        *_device_words(old.devices or (), new.devices or ()),
-        *_engine_words(old.engines or (), new.engines or ()),
-        *_port_words(old.ports or (), new.ports or ()),
-        *_weights_words(old.weights, new.weights),
-        *_count_words("filesystems", old.filesystems, new.filesystems),
-        *_nvlink_words(old, new),
-        *_warning_words(old.warnings, new.warnings),
-    )
-
-
 def worse(old: Inventory, new: Inventory) -> bool:
     """Say whether something is wrong with what a node has that was not before."""
     return not frozenset(unhealthy(new)) <= frozenset(unhealthy(old))
+
+
+def without_unseen(inventory: Inventory) -> Inventory:
+    """Return what people are shown of a node: subnet managers that it still sees alone.
+
+    An agent tells of managers when they change, and of each port's master with each heartbeat: the
+    managers stay known, so that they are there again as soon as the master is.
+    """
+    if not inventory.subnet_managers or inventory.ports is None:
+        return inventory
+    seen = still_seen(inventory.subnet_managers, inventory.ports)
+    if len(seen) == len(inventory.subnet_managers):
+        return inventory
+    return msgspec.structs.replace(inventory, subnet_managers=seen)
+
+
+def named(device: Device) -> str:
+    """Return what people call a device, and what it is: `gpu0 (NVIDIA H100)`."""
+    what = device.name or device.device_class or device.uuid
+    return device.shown if what == device.shown else f"{device.shown} ({what})"
 
 
 def device_named(inventory: Inventory, uuid: str) -> str:
@@ -84,7 +89,7 @@ def unhealthy(inventory: Inventory) -> tuple[str, ...]:
     """Return why something is wrong with what a node has, in its own words."""
     warnings = [f"{warning.subject}: {warning.words}" for warning in inventory.warnings or ()]
     devices = [
-        f"{_device_name(device)}: {words}"
+        f"{named(device)}: {words}"
         for device in inventory.devices or ()
         for words in device.unhealthy or ()
     ]
@@ -108,152 +113,3 @@ def _merged_host(old: Host | None, new: Host) -> Host:
 def _without_counters(ports: tuple[Port, ...]) -> Iterator[Port]:
     for port in ports:
         yield msgspec.structs.replace(port, counters=None)
-
-
-def _host_words(old: Host | None, new: Host | None) -> Iterator[str]:
-    if old is None or new is None:
-        return
-    if old.memory_bytes is not None and old.memory_bytes != new.memory_bytes:
-        yield f"memory {show_bytes(old.memory_bytes)} → {show_bytes(new.memory_bytes)}"
-    for name, words in (
-        ("cpus", "CPUs"),
-        ("kernel", "kernel"),
-        ("nvidia_driver", "NVIDIA driver"),
-        ("cuda_version", "CUDA"),
-    ):
-        before, after = getattr(old, name), getattr(new, name)
-        if before is not None and before != after:
-            yield f"{words} {before} → {after}"
-
-
-def _device_words(old: tuple[Device, ...], new: tuple[Device, ...]) -> Iterator[str]:
-    before = {device.uuid: device for device in old}
-    after = {device.uuid: device for device in new}
-    for uuid, device in before.items():
-        if uuid not in after:
-            yield f"{_device_name(device)} is gone"
-    for uuid, device in after.items():
-        known = before.get(uuid)
-        if known is None:
-            if old:
-                yield f"{_device_name(device)} is there now"
-        else:
-            yield from (f"{_device_name(device)}: {words}" for words in _changes_of(known, device))
-
-
-def _changes_of(old: Device, new: Device) -> Iterator[str]:
-    # That a device is fine is no news where nothing was known of it.
-    if old.unhealthy != new.unhealthy and (old.unhealthy or new.unhealthy):
-        yield "; ".join(new.unhealthy or ()) or "fine"
-    if old.pci is not None and new.pci is not None and _link(old.pci) != _link(new.pci):
-        yield f"PCIe {_link(old.pci)} → {_link(new.pci)}"
-    if old.nvlink is not None and new.nvlink is not None:
-        before, after = _fabric(old.nvlink), _fabric(new.nvlink)
-        if before != after:
-            yield f"NVLink fabric {before} → {after}"
-
-
-def _link(link: PciLink) -> str:
-    generation, lanes = link.max_generation, link.lanes
-    return f"generation {generation or '-'} with {lanes or '-'} lanes"
-
-
-def _fabric(fabric: NvlinkFabric) -> str:
-    """Return whether a device is joined to its NVLink fabric: `Completed, Success`."""
-    return ", ".join(word for word in (fabric.state, fabric.status) if word) or "-"
-
-
-def _device_name(device: Device) -> str:
-    what = device.name or device.device_class or device.uuid
-    return device.shown if what == device.shown else f"{device.shown} ({what})"
-
-
-def _engine_words(
-    old: tuple[InstalledEngine, ...], new: tuple[InstalledEngine, ...]
-) -> Iterator[str]:
-    before = {(engine.engine, engine.version): engine for engine in old}
-    after = {(engine.engine, engine.version): engine for engine in new}
-    for which in before:
-        if which not in after:
-            yield f"{_engine_name(*which)} is gone"
-    for which, engine in after.items():
-        known = before.get(which)
-        state = engine.state or "there"
-        if known is None:
-            yield f"{_engine_name(*which)} is {state}"
-        elif known.state != engine.state:
-            words = f": {engine.words}" if state == "failed" and engine.words else ""
-            yield f"{_engine_name(*which)} is {state}{words}"
-
-
-def _engine_name(engine: str, version: str | None) -> str:
-    return f"{engine} {version}" if version else engine
-
-
-def _port_words(old: tuple[Port, ...], new: tuple[Port, ...]) -> Iterator[str]:
-    before = {(port.adapter, port.number): port for port in old}
-    after = {(port.adapter, port.number): port for port in new}
-    for which, port in before.items():
-        name = f"port {which[0]}/{which[1]}"
-        now = after.get(which)
-        if now is None:
-            yield f"{name} is gone"
-            continue
-        for what, was, is_ in (
-            ("", port.state, now.state),
-            ("fabric ", port.fabric, now.fabric),
-            ("master subnet manager ", port.master_guid, now.master_guid),
-            ("network ", port.network, now.network),
-        ):
-            if was != is_:
-                yield f"{name}: {what}{was or '-'} → {is_ or '-'}"
-
-
-def _weights_words(
-    old: tuple[WeightsHeld, ...] | None, new: tuple[WeightsHeld, ...] | None
-) -> Iterator[str]:
-    """Say which weights came and which went; a set that is not whole is none."""
-    if old is None or new is None:
-        return
-    before, after = _whole(old), _whole(new)
-    came = [name for key, name in after.items() if key not in before]
-    went = [name for key, name in before.items() if key not in after]
-    if came:
-        yield f"weights came: {some(came)}"
-    if went:
-        yield f"weights went: {some(went)}"
-
-
-def _whole(weights: tuple[WeightsHeld, ...]) -> dict[str, str]:
-    return {one.name: one.model or one.name for one in weights if one.complete is not False}
-
-
-def _warning_words(
-    old: tuple[NodeWarning, ...] | None, new: tuple[NodeWarning, ...] | None
-) -> Iterator[str]:
-    """Say what a person should know now, and what no longer."""
-    if old is None or new is None:
-        return
-    for warning in new:
-        if warning not in old:
-            yield f"{warning.subject}: {warning.words}"
-    for warning in old:
-        if warning not in new:
-            yield f"{warning.subject}: no longer: {warning.words}"
-
-
-def _count_words(
-    what: str, old: tuple[object, ...] | None, new: tuple[object, ...] | None
-) -> Iterator[str]:
-    if old is not None and new is not None and len(old) != len(new):
-        yield f"{what}: {len(old)} → {len(new)}"
-
-
-def _nvlink_words(old: Inventory, new: Inventory) -> Iterator[str]:
-    before, after = old.nvlink_domain, new.nvlink_domain
-    if before is None or after is None or before == after:
-        return
-    yield (
-        f"NVLink domain {before.cluster_uuid or '-'}/{before.clique_id} → "
-        f"{after.cluster_uuid or '-'}/{after.clique_id}"
-    )

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from llmgw.base.units import show_seconds
-from llmgw.control.inventory import unhealthy
+from llmgw.control.inventory import unhealthy, without_unseen
 from llmgw.control.liveness import MISSED, liveness, next_change
 from llmgw.model.node import LOST, READY, UNREACHABLE, Inventory, Node, Sample
 from llmgw.model.shard import FAILED, STOPPED, ShardStatus
@@ -93,7 +93,7 @@ class SeenNode:
             labels=dict(self.labels),
             since=self._since(verdict, lost_after),
             last_heard=None if verdict == READY else self.last_heard(),
-            inventory=self.inventory,
+            inventory=without_unseen(self.inventory),
             certificate_ends=self.certificate_ends,
         )
 

@@ -97,7 +97,9 @@ def foreign_facts(reading: DeviceSample | None) -> Iterator[Fact]:
     for process in (reading.foreign if reading else None) or ():
         name = f" {process.command}" if process.command else ""
         memory = _gigabytes(process.memory_bytes)
-        yield Fact(words=f"not ours: pid {process.pid}{name}, {memory}", wrong=True)
+        draws = ", only draws" if process.only_draws else ""
+        words = f"not ours: pid {process.pid}{name}, {memory}{draws}"
+        yield Fact(words=words, wrong=not process.only_draws)
 
 
 def fabric_facts(fabric: NvlinkFabric, domain: NvlinkDomain | None) -> Iterator[Fact]:

@@ -5,6 +5,10 @@ from llmgw.model.record import Record
 GPU = "gpu"
 MIG = "mig"
 
+COMPUTE = "compute"
+GRAPHICS = "graphics"
+BOTH = "both"
+
 _MIG_BASE, _MIG_PER_CARD = 1000, 100
 
 
@@ -94,6 +98,13 @@ class ForeignProcess(Record, frozen=True, kw_only=True):
     pid: int
     command: str | None = None
     memory_bytes: int | None = None
+    kind: str | None = None
+    """What it does there: `compute`, `graphics` or `both`; None: not known."""
+
+    @property
+    def only_draws(self) -> bool:
+        """Return whether it is known to compute nothing: a desktop, that takes a few MiB."""
+        return self.kind == GRAPHICS
 
 
 class Xid(Record, frozen=True, kw_only=True):
@@ -167,6 +178,7 @@ class DeviceSample(Record, frozen=True, kw_only=True):
     memory_temperature_celsius: float | None = None
     fan_percent: float | None = None
     throttle_reasons: tuple[str, ...] | None = None
+    """Why it runs slower than it could; that it has nothing to do is no reason."""
     ecc_corrected: int | None = None
     ecc_uncorrected: int | None = None
     pcie_replays: int | None = None

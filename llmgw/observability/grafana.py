@@ -195,13 +195,15 @@ def _defaults(panel: Panel) -> Json:
 
 
 def _overrides(panel: Panel) -> list[Json]:
-    return [
-        {
-            "matcher": {"id": "byName", "options": title},
-            "properties": [{"id": "unit", "value": unit}],
-        }
-        for title, unit in (panel.units or {}).items()
-    ]
+    units = [_override(title, {"unit": unit}) for title, unit in (panel.units or {}).items()]
+    return [*units, _override(panel.total, _AS_A_LINE)] if panel.total else units
+
+
+def _override(title: str, properties: Json) -> Json:
+    return {
+        "matcher": {"id": "byName", "options": title},
+        "properties": [{"id": name, "value": value} for name, value in properties.items()],
+    }
 
 
 def _columns(panel: Panel) -> list[Json]:
@@ -224,6 +226,12 @@ def _columns(panel: Panel) -> list[Json]:
         },
     ]
 
+
+_AS_A_LINE: Json = {
+    "custom.stacking": {"group": "A", "mode": "none"},
+    "custom.fillOpacity": 0,
+    "custom.lineWidth": 2,
+}
 
 _CUSTOM: dict[str, Json] = {
     TIME: {

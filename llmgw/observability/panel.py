@@ -38,6 +38,7 @@ class Panel:
     `shows` and `empty` become its description: what is seen, and when there is nothing to see.
     `unit` is one of Grafana's; a table's columns may have units of their own, by title. `hidden`
     names a table's columns that say nothing. `base` is the colour below the first of `steps`.
+    `total` is the legend of a query that is no part of what is stacked but a line over it.
     """
 
     title: str
@@ -55,6 +56,7 @@ class Panel:
     steps: tuple[Step, ...] = ()
     units: Mapping[str, str] | None = None
     hidden: tuple[str, ...] = ()
+    total: str = ""
 
     @property
     def description(self) -> str:

@@ -82,6 +82,7 @@ class FakeAgent:
         self.machine = machine
         self.peer = peer or f"{node}:50001"
         self.features = features
+        self.labels = {"zone": "a"}
         self.version: str | None = VERSION
         self.boot: str | None = "agent-1"
         self.highest_term: int | None = None
@@ -154,7 +155,7 @@ class FakeAgent:
             machine=self.machine,
             address="127.0.0.1",
             features=self.features,
-            labels={"zone": "a"},
+            labels=self.labels,
             highest_term=self.highest_term,
             inventory=self.inventory,
             shards=tuple(self.shards.values()) if self.says_shards else None,

@@ -152,7 +152,9 @@ def _inventory() -> Inventory:
             SubnetManager(guid=MASTER, state="master", master_guid=MASTER),
             SubnetManager(guid=STANDBY, state="standby", master_guid=MASTER),
         ),
-        nvlink_domain=NvlinkDomain(cluster_uuid=CLUSTER, clique_id=1, imex_running=True),
+        nvlink_domain=NvlinkDomain(
+            cluster_uuid=CLUSTER, clique_id=1, imex_running=True, imex_channels=("channel0",)
+        ),
         weights=(
             WeightsHeld(name="a", size_bytes=20 * GB, shared=False, complete=True),
             WeightsHeld(name="b", size_bytes=65 * GB, shared=True, complete=True),
@@ -232,8 +234,6 @@ def _beat() -> Heartbeat:
                 replica=REPLICA,
                 cpu_cores=5.25,
                 memory_bytes=18 * GB,
-                requests_running=42,
-                requests_waiting=0,
             ),
         ),
         ports=(_port(),),

@@ -36,7 +36,9 @@ class TreeFiles(Protocol):
         ...
 
 
-def read_live(files: TreeFiles, root: Path, wanted: Sequence[str]) -> Mapping[str, str]:
+def read_live(
+    files: TreeFiles, root: Path, wanted: Sequence[str], most: int = LARGEST
+) -> Mapping[str, str]:
     """Return the wanted files below `root` that could be read, by their paths from there.
 
     A file that is missing, that the kernel refuses (EINVAL, EIO: a sensor that sleeps, an empty
@@ -50,13 +52,14 @@ def read_live(files: TreeFiles, root: Path, wanted: Sequence[str]) -> Mapping[st
         files: reads them.
         root: a directory; nothing is found when it is not there.
         wanted: patterns of paths, each part a name, or what `fnmatch` takes: `*/temp*_input`.
+        most: bytes of each file. Some hardware does not bear that more is read than is needed.
     """
     found: dict[str, str] = {}
     for pattern in wanted:
         for name in _matching(files, root, "", tuple(pattern.split("/"))):
             if len(found) >= MOST:
                 return found
-            if name not in found and (text := _text(files, root / name)) is not None:
+            if name not in found and (text := _text(files, root / name, most)) is not None:
                 found[name] = text
     return found
 
@@ -80,9 +83,9 @@ def _names(files: TreeFiles, directory: Path, part: str) -> Sequence[str]:
     return [name for name in names if fnmatchcase(name, part)]
 
 
-def _text(files: TreeFiles, path: Path) -> str | None:
+def _text(files: TreeFiles, path: Path, most: int) -> str | None:
     try:
-        data = files.read_part(path, 0, LARGEST)
+        data = files.read_part(path, 0, most)
     except (NotFound, OSError):
         return None
     return None if b"\0" in data else data.decode(errors="replace").strip()
@@ -93,6 +96,7 @@ class TreeOf(Record, frozen=True, kw_only=True):
 
     root: str
     wanted: tuple[str, ...]
+    most: int = LARGEST
 
 
 class Tree(Record, frozen=True, kw_only=True):

@@ -31,7 +31,8 @@ class PlainFiles:
 def answer(line: bytes) -> Tree:
     """Return the answer to one request."""
     request = msgspec.json.decode(line, type=TreeOf)
-    return Tree(files=dict(read_live(PlainFiles(), Path(request.root), request.wanted)))
+    found = read_live(PlainFiles(), Path(request.root), request.wanted, request.most)
+    return Tree(files=dict(found))
 
 
 if __name__ == "__main__":

@@ -2,8 +2,17 @@
 
 from collections.abc import Iterator, Sequence
 
-from llmgw.model.device import GPU, MIG, Device, DeviceSample, ForeignProcess
-from llmgw_agent.parse.cards import THROTTLE_REASONS, Card, CardProcess, Instance
+from llmgw.model.device import (
+    BOTH,
+    COMPUTE,
+    GPU,
+    GRAPHICS,
+    MIG,
+    Device,
+    DeviceSample,
+    ForeignProcess,
+)
+from llmgw_agent.parse.cards import IDLE, THROTTLE_REASONS, Card, CardProcess, Instance
 from llmgw_agent.parse.device_class import device_class
 from llmgw_agent.parse.mig import NOT_READ, NOTHING_CARVED, instance_class, instance_number
 
@@ -64,7 +73,7 @@ def _unhealthy(card: Card) -> tuple[str, ...]:
 def _instances(card: Card) -> Iterator[Device]:
     whole = device_class(card.name, card.memory_total)
     for instance in card.instances or ():
-        reasons = [] if card.trouble is None else [card.trouble]
+        reasons = [why for why in (card.trouble, instance.trouble) if why is not None]
         if instance.uuid is None:
             reasons.append(_NO_UUID)
         yield Device(
@@ -148,7 +157,15 @@ def _instance_samples(
 def _throttle_reasons(bits: int | None) -> tuple[str, ...] | None:
     if bits is None:
         return None
-    return tuple(words for bit, words in THROTTLE_REASONS if bits & bit)
+    return tuple(words for bit, words in THROTTLE_REASONS if bits & bit and words != IDLE)
+
+
+def process_kind(said: str | None) -> str | None:
+    """Return what a process does, of what nvidia-smi writes: `C`, `M+C` (MPS), `G`, `C+G`."""
+    computes, draws = "C" in (said or ""), "G" in (said or "")
+    if computes and draws:
+        return BOTH
+    return COMPUTE if computes else GRAPHICS if draws else None
 
 
 def _foreign(
@@ -157,7 +174,9 @@ def _foreign(
     if processes is None or own is None:
         return None
     return tuple(
-        ForeignProcess(pid=p.pid, command=p.name, memory_bytes=p.memory_bytes)
+        ForeignProcess(
+            pid=p.pid, command=p.name, memory_bytes=p.memory_bytes, kind=process_kind(p.kind)
+        )
         for p in processes
         if p.pid not in own
     )

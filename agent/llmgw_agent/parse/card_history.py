@@ -8,6 +8,8 @@ from llmgw_agent.parse.card_devices import name_of
 from llmgw_agent.parse.cards import Card, CardsSeen
 from llmgw_agent.parse.pci import pci_key
 
+IN_DOUBT = "the card's instances can't be read now, so nobody knows whether this one is still there"
+
 _IDENTITY = ("index", "name", "pci_address", "memory_total", "memory_of_its_own", "mig",
              "instances", "compute_capability", "numa_node")  # fmt: skip
 """What does not change from reading to reading, and is kept where a later one does not tell it."""
@@ -43,7 +45,20 @@ def _named(card: Card, before: tuple[Card, ...]) -> Card:
         return _still(same, card.trouble)
     kept = {name: getattr(same, name) for name in _IDENTITY if getattr(card, name) is None}
     now = msgspec.structs.replace(card, **kept)
-    return now if now.mig else msgspec.structs.replace(now, instances=None)
+    if not now.mig:
+        return msgspec.structs.replace(now, instances=None)
+    return _in_doubt(now) if card.instances is None else now
+
+
+def _in_doubt(card: Card) -> Card:
+    """Return a card whose instances are not read now: it may have been carved anew."""
+    return msgspec.structs.replace(
+        card,
+        instances=tuple(
+            msgspec.structs.replace(one, trouble=IN_DOUBT) for one in card.instances or ()
+        )
+        or None,
+    )
 
 
 def _same(card: Card, before: tuple[Card, ...]) -> Card | None:

@@ -6,8 +6,11 @@ NVML and nvidia-smi fill the same `Card`, so that both paths give the same recor
 from llmgw.model.device import DeviceHealth, NvlinkFabric, PciLink
 from llmgw.model.record import Record
 
+IDLE = "idle"
+"""The clocks are low since there is nothing to do: the one event that slows nothing down."""
+
 THROTTLE_REASONS = (
-    (0x1, "idle"),
+    (0x1, IDLE),
     (0x2, "application clocks"),
     (0x4, "power cap"),
     (0x8, "hardware slowdown"),
@@ -48,6 +51,8 @@ class Instance(Record, frozen=True, kw_only=True):
     memory_used: int | None = None
     processes: tuple[CardProcess, ...] | None = None
     """None: it could not be asked."""
+    trouble: str | None = None
+    """Why nothing may be placed on it."""
 
 
 class Card(Record, frozen=True, kw_only=True):
@@ -105,6 +110,8 @@ class CardsSeen(Record, frozen=True, kw_only=True):
     cuda: str | None = None
     warning: str | None = None
     """Something about the driver that a person should know."""
+    trouble: str | None = None
+    """What could not be asked or contradicts itself; the rest counts."""
     cut: bool = False
     """The answer ends in the middle: that a card is not among them says nothing."""
 

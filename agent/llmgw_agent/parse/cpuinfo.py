@@ -27,8 +27,10 @@ _NAMED = {
 
 
 class Processor(Record, frozen=True, kw_only=True):
-    """What the first processor says of itself."""
+    """What the first processor says of itself, and how many there are."""
 
+    cpus: int | None = None
+    """Processors that the text lists; None when it numbers none."""
     model: str | None = None
     extensions: tuple[str, ...] | None = None
     """In the order of the kernel's flags; None when it lists none."""
@@ -43,15 +45,20 @@ def read_cpuinfo(text: str) -> Processor:
         Unreadable: no line of the form `name : value`.
     """
     fields: dict[str, str] = {}
+    cpus = 0
     for line in text.splitlines():
         name, colon, value = line.partition(":")
         if colon:
             fields.setdefault(name.strip(), value.strip())
+        if name.strip() == "processor":
+            # Tools that merge equal sections write `0, 1, 2, 3`.
+            cpus += sum(1 for number in value.split(",") if number.strip().isdecimal())
     if not fields:
         raise Unreadable(f"/proc/cpuinfo: no field in {text[:60]!r}")
     x86 = "flags" in fields
     flags = fields.get("flags") or fields.get("Features")
     return Processor(
+        cpus=cpus or None,
         model=fields.get("model name") or _arm_name(fields),
         extensions=None if flags is None else _extensions(flags.split()),
         x86=x86,

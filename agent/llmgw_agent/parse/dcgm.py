@@ -24,6 +24,9 @@ _MOST_RATIO = 1.05
 
 _MOST_MHZ, _MOST_WATTS, _MOST_DEGREES, _MOST_BYTES = 10_000.0, 10_000.0, 200.0, 1 << 44
 
+_BLANK_COUNT = (1 << 31) - 16
+"""Of 32 bits; that of 64 bits is larger than `_BLANK`."""
+
 _LINE = re.compile(r"(?P<name>[A-Za-z_:][A-Za-z0-9_:]*)(?:\{(?P<labels>.*)\})?\s+(?P<value>\S+)")
 _LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"')
 _ESCAPED = re.compile(r"\\(.)")
@@ -53,6 +56,12 @@ class ExporterReading(Record, frozen=True, kw_only=True):
     power_watts: float | None = None
     temperature_celsius: float | None = None
     memory_temperature_celsius: float | None = None
+    xid: int | None = None
+    """The last driver error; 0: none since the exporter started."""
+    remap_failed: bool | None = None
+    remapped_corrected: int | None = None
+    """Rows that were remapped after corrected errors."""
+    remapped_uncorrected: int | None = None
 
 
 def read_metrics(text: str) -> tuple[ExporterReading, ...]:
@@ -142,6 +151,14 @@ def _memory(unit: int) -> _Convert:
     return lambda value, _text: int(value) * unit if value * unit <= _MOST_BYTES else None
 
 
+def _count(value: float, _text: str) -> int | None:
+    return int(value) if value.is_integer() and value < _BLANK_COUNT else None
+
+
+def _switch(value: float, _text: str) -> bool | None:
+    return bool(value) if value in (0, 1) else None
+
+
 _FIELDS: Mapping[str, tuple[str, _Convert]] = {
     "DCGM_FI_PROF_SM_ACTIVE": ("sm_active_percent", _ratio),
     "DCGM_FI_PROF_SM_UTIL_RATIO": ("sm_active_percent", _ratio),
@@ -163,6 +180,10 @@ _FIELDS: Mapping[str, tuple[str, _Convert]] = {
     "DCGM_FI_DEV_GPU_TEMP_CELSIUS": ("temperature_celsius", _at_most(_MOST_DEGREES)),
     "DCGM_FI_DEV_MEMORY_TEMP": ("memory_temperature_celsius", _at_most(_MOST_DEGREES)),
     "DCGM_FI_DEV_MEMORY_TEMP_CELSIUS": ("memory_temperature_celsius", _at_most(_MOST_DEGREES)),
+    "DCGM_FI_DEV_XID_ERRORS": ("xid", _count),
+    "DCGM_FI_DEV_ROW_REMAP_FAILURE": ("remap_failed", _switch),
+    "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS": ("remapped_corrected", _count),
+    "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS": ("remapped_uncorrected", _count),
 }
 """Our field and its unit by the exporter's name, the one before 4.9 first."""
 

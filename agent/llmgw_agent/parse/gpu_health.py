@@ -25,7 +25,10 @@ class LinksUp(Record, frozen=True, kw_only=True):
     """How many NVLinks a card has and how many of them are down."""
 
     total: int
-    down: int
+    down: int | None = None
+    """Of those that should be up; None: none should, as where no bridge is fitted."""
+    most: int = 0
+    """The most that were ever up at once."""
 
 
 def health(report: GpuReport) -> DeviceHealth:
@@ -90,6 +93,9 @@ def links_up(cards: Sequence[CardLinks], before: Mapping[str, LinksUp]) -> dict[
     A link that is down is listed as inactive, or not listed at all; of a card on which all are down
     none is listed. So a card has as many links as it ever showed, or as its like in the machine.
 
+    A link to which nothing is fitted is listed as inactive as well. So those are down that were up
+    once, or that are up on nearly all of the card's like.
+
     Args:
         cards: the links as listed now.
         before: what was found last.
@@ -101,7 +107,10 @@ def links_up(cards: Sequence[CardLinks], before: Mapping[str, LinksUp]) -> dict[
         own = before.get(card.uuid)
         total = max(_listed(card), _of_its_like(card, cards), 0 if own is None else own.total)
         if total:
-            found[card.uuid] = LinksUp(total=total, down=total - _active(card))
+            most = max(_active(card), 0 if own is None else own.most)
+            expected = max(most, _up_on_its_like(card, cards))
+            down = expected - _active(card) if expected else None
+            found[card.uuid] = LinksUp(total=total, down=down, most=most)
     return found
 
 
@@ -120,13 +129,19 @@ def _of_its_like(card: CardLinks, cards: Sequence[CardLinks]) -> int:
     return max(others, default=0)
 
 
-def links_down(cards: Sequence[CardLinks], up: Mapping[str, LinksUp]) -> tuple[str, ...]:
-    """Return in words which cards have links down.
+def _up_on_its_like(card: CardLinks, cards: Sequence[CardLinks]) -> int:
+    """Return how many links are up on at least three quarters of the other cards of its kind.
 
-    Where no link of the machine is up there is nothing to be joined by: no bridge is fitted.
+    Two pairs of cards may have bridges of different width.
     """
-    if not any(_active(card) for card in cards):
-        return ()
+    others = sorted(_active(one) for one in cards if one is not card and one.name == card.name)
+    if not others or (not _active(card) and len(others) < _ENOUGH_TO_COMPARE):
+        return 0
+    return others[len(others) // 4]
+
+
+def links_down(cards: Sequence[CardLinks], up: Mapping[str, LinksUp]) -> tuple[str, ...]:
+    """Return in words which cards have links down."""
     return tuple(
         f"GPU {card.index}: {links.down} of its {links.total} NVLinks are down"
         for card in cards

@@ -15,7 +15,14 @@ _FIELD = re.compile(r"\s+(?P<name>[a-z][a-z_ ]*):\s+(?P<value>\S.*?)\s*\Z")
 _NO_DEVICES = "No devices"
 
 
-def read_ibstatus(text: str) -> tuple[Port, ...]:
+class StatusPort(Port, frozen=True, kw_only=True):
+    """A port with what ibstatus tells beside it."""
+
+    sm_lid: int | None = None
+    """LID of the subnet manager that configured it."""
+
+
+def read_ibstatus(text: str) -> tuple[StatusPort, ...]:
     """Return the ports, in the order of the text.
 
     Raises:
@@ -42,10 +49,10 @@ def _blocks(text: str) -> Iterator[tuple[str, int, Mapping[str, str]]]:
         yield head["adapter"], int(head["number"]), fields
 
 
-def _port(adapter: str, number: int, fields: Mapping[str, str]) -> Port:
+def _port(adapter: str, number: int, fields: Mapping[str, str]) -> StatusPort:
     state = ib_values.state(fields.get("state"))
     physical = ib_values.physical_state(fields.get("phys state"))
-    return Port(
+    return StatusPort(
         adapter=adapter,
         number=number,
         link_layer=ib_values.link_layer(fields.get("link_layer")),
@@ -53,6 +60,7 @@ def _port(adapter: str, number: int, fields: Mapping[str, str]) -> Port:
         physical_state=physical,
         rate=ib_values.rate(fields.get("rate"), state, physical),
         lid=ib_values.lid(fields.get("base lid")),
+        sm_lid=ib_values.lid(fields.get("sm lid")),
         port_guid=ib_values.port_guid(fields.get("default gid")),
     )
 

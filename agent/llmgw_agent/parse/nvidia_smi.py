@@ -279,7 +279,8 @@ def read_file(text: str) -> CardsSeen:
         Unreadable: it names no columns, or no card.
     """
     if not has_header(text):
-        raise Unreadable(f"no names of columns (print it without `noheader`): {text[:200]!r}")
+        hint = "print it without `noheader`, or say which they are"
+        raise Unreadable(f"no names of columns ({hint}): {text[:200]!r}")
     return read_cards(text)
 
 
@@ -293,7 +294,7 @@ def read_said(text: str) -> CardsSeen | nvidia_smi_table.Table:
 
 
 TOOLS = (
-    Tool("nvidia-smi-csv", "nvidia-smi --query-gpu=… --format=csv", read_file),
+    Tool("nvidia-smi-csv", "nvidia-smi --query-gpu=… --format=csv", read_file, read_cards),
     Tool("nvidia-smi-errors", "nvidia-smi", read_said),
     Tool("nvidia-smi-help", "nvidia-smi --help-query-gpu", lambda s: tuple(sorted(read_fields(s)))),
 )

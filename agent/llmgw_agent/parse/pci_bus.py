@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from llmgw.model.record import Record
 from llmgw_agent.parse.pci import pci_key
 
-WANTED = ("*/uevent",)
-"""Files below /sys/bus/pci/devices that `cards` reads."""
+VENDORS = ("*/vendor",)
+"""Files below /sys/bus/pci/devices that `nvidia` reads."""
 
 _NVIDIA = "10DE"
 _DISPLAY = 0x03
@@ -28,9 +28,22 @@ class BusCard(Record, frozen=True, kw_only=True):
     """What drives it: `nvidia`, `nouveau`, `vfio-pci`; None: nothing does."""
 
 
+def nvidia(vendors: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the addresses of the devices that NVIDIA made, cards or not."""
+    return tuple(
+        path.partition("/")[0]
+        for path, vendor in sorted(vendors.items())
+        if vendor.upper() == f"0X{_NVIDIA}"
+    )
+
+
 def cards(files: Mapping[str, str]) -> tuple[BusCard, ...]:
-    """Return the NVIDIA cards of a listing of /sys/bus/pci/devices, by address."""
-    found = (_card(path.partition("/")[0], text) for path, text in sorted(files.items()))
+    """Return the NVIDIA cards of a listing of /sys/bus/pci/devices, by address.
+
+    Its `uevent` tells of a device; other files are passed over.
+    """
+    events = {path: text for path, text in files.items() if path.endswith("/uevent")}
+    found = (_card(path.partition("/")[0], text) for path, text in sorted(events.items()))
     return tuple(card for card in found if card is not None)
 
 

@@ -15,3 +15,5 @@ class Tool:
     name: str
     how: str
     read: Callable[[str], object]
+    read_fields: Callable[[str, tuple[str, ...]], object] | None = None
+    """Reads a text that does not name its columns; it is given their names."""

@@ -44,15 +44,16 @@ _CACHE_FILES = ("index*/size", "index*/shared_cpu_list")
 class BandwidthProbe(Source):
     """The memory's bandwidth over all cores and of one.
 
-    It is asked for the first time a while after the agent registered, and once a process: it takes
-    every core for a fraction of a second. The workers run at the agent's own priority, since at a
-    lower one they would measure what others leave them; the kernel still gives the agent its turn
-    within milliseconds, and heartbeats are the agent's.
+    It is measured once a process, in the background, some seconds after the agent registered:
+    heartbeats ask for it. It takes every core for a fraction of a second. The workers run at the
+    agent's own priority, since at a lower one they would measure what others leave them; the kernel
+    still gives the agent its turn within milliseconds, and heartbeats are the agent's.
     """
 
     name = "bandwidth"
     timeout = 60.0
     late = True
+    again = _AGAIN
 
     def __init__(
         self, files: Files, helper: Helper, clock: Clock, *, cpus: Sequence[int] | None = None

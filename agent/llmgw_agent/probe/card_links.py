@@ -86,6 +86,8 @@ class CardLinksProbe(Source):
         self.seen.put(seen)
         if seen.cut:
             raise Unreadable("the answer ends in the middle of a card")
+        if seen.trouble is not None:
+            raise Unreadable(seen.trouble)
         return f"links of {len(found)} NVIDIA cards" if found else "no NVIDIA cards"
 
     def _linked(self, device: Device) -> Device:

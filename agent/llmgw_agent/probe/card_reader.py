@@ -1,7 +1,6 @@
 """Asking for the NVIDIA cards: through NVML where its library is, else nvidia-smi."""
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -13,7 +12,7 @@ from llmgw.base.world import Processes
 from llmgw_agent.host.helper import Helper
 from llmgw_agent.parse import nvidia_smi
 from llmgw_agent.parse.cards import CardsSeen
-from llmgw_agent.parse.mig import with_instances
+from llmgw_agent.parse.mig import contradictions, with_instances
 from llmgw_agent.parse.nvidia_smi_errors import read_failure, unknown_field
 from llmgw_agent.parse.nvidia_smi_list import read_list
 from llmgw_agent.parse.nvidia_smi_table import read_table
@@ -79,15 +78,15 @@ class SmiCards:
     def __init__(self, smi: NvidiaSmi) -> None:
         self._smi = smi
         self._fields = dict(_FIELDS)
-        self._listed: CardsSeen | None = None
-        """The last list of instances by UUID."""
+        self._named: CardsSeen | None = None
+        """The cards when their instances were last listed."""
         self._cuda: str | None = None
 
     async def read(self, part: str) -> CardsSeen:
         """Return a reading of one part."""
         seen = await self._query(part)
         if part == LINKS:
-            return msgspec.structs.replace(seen, cuda=await self._cuda_version())
+            return await self._with_cuda(seen)
         if any(card.mig for card in seen.cards):
             seen = await self._with_instances(seen, part)
         return await self._with_processes(seen) if part == USE else seen
@@ -121,27 +120,42 @@ class SmiCards:
         )
         return tuple(field for field in wanted if field in known and field != refused)
 
-    async def _cuda_version(self) -> str | None:
-        """Return the newest CUDA that the driver runs, which stands in the table alone."""
-        if self._cuda is None:
-            with contextlib.suppress(LlmgwError):
+    async def _with_cuda(self, seen: CardsSeen) -> CardsSeen:
+        """Return the cards with the newest CUDA that the driver runs, told by the table alone."""
+        trouble = None
+        if self._cuda is None and seen.cards:
+            try:
                 self._cuda = read_table((await self._smi.run()).out).cuda
-        return self._cuda
+            except LlmgwError as error:
+                trouble = f"CUDA version: {error.message}"
+        return msgspec.structs.replace(seen, cuda=self._cuda, trouble=trouble)
 
     async def _with_instances(self, seen: CardsSeen, part: str) -> CardsSeen:
-        report = await self._told(("-q", "-x"), read_report)
-        if part == CARDS:
-            self._listed = await self._told(("-L",), read_list) or self._listed
-        named = with_instances(seen, report, self._listed)
-        return named if report is None else msgspec.structs.replace(named, cuda=report.cuda)
+        troubles: list[str] = []
+        report = await self._told(("-q", "-x"), read_report, troubles)
+        listed = await self._told(("-L",), read_list, troubles) if part == CARDS else None
+        named = with_instances(seen, report, listed, self._named)
+        if listed is not None:
+            self._named = named
+            troubles += contradictions(seen, report, listed)
+        self._cuda = self._cuda if report is None else report.cuda
+        return msgspec.structs.replace(
+            named,
+            cuda=named.cuda if report is None else report.cuda,
+            trouble="; ".join(troubles) or None,
+        )
 
     async def _told(
-        self, arguments: tuple[str, ...], read: Callable[[str], CardsSeen]
+        self,
+        arguments: tuple[str, ...],
+        read: Callable[[str], CardsSeen],
+        troubles: list[str],
     ) -> CardsSeen | None:
         """Return what another question gives; None when it fails, which costs its part alone."""
         try:
             return read((await self._smi.run(*arguments)).out)
-        except LlmgwError:
+        except LlmgwError as error:
+            troubles.append(f"nvidia-smi {' '.join(arguments)}: {error.message}")
             return None
 
     async def _with_processes(self, seen: CardsSeen) -> CardsSeen:

@@ -107,6 +107,8 @@ class CardUseProbe(Source):
             raise Unreadable(seen.warning or "no card can be read")
         self._own = self._own_pids(readable)
         self.seen.put(msgspec.structs.replace(seen, cards=readable))
+        if seen.trouble is not None:
+            raise Unreadable(seen.trouble)
         return f"{len(readable)} NVIDIA cards" if readable else "no NVIDIA cards"
 
     def _own_pids(self, cards: tuple[Card, ...]) -> frozenset[int]:

@@ -114,7 +114,8 @@ class CardsProbe(Source):
         """Read all cards.
 
         Raises:
-            LlmgwError: no card could be read although there are some, or not all of them.
+            LlmgwError: no card could be read although there are some, or not all of them, or not
+            the instances of one.
         """
         before = self.seen.last
         known = () if before is None else before.cards
@@ -141,7 +142,7 @@ class CardsProbe(Source):
 
 
 def _check(seen: CardsSeen) -> None:
-    """Say that the reading failed, where it told of no card or was cut.
+    """Say that the reading failed, where it told of no card, was cut or lacks instances.
 
     Raises:
         Unreadable: it did.
@@ -152,6 +153,8 @@ def _check(seen: CardsSeen) -> None:
         said = seen.warning or next((card.trouble for card in seen.cards), None)
         if said is not None:
             raise Unreadable(said)
+    if seen.trouble is not None:
+        raise Unreadable(seen.trouble)
 
 
 def _sentence(seen: CardsSeen) -> str:

@@ -38,6 +38,8 @@ class Means:
     """Makes a helper process of a module."""
     settings: Callable[[], NodeSettings | None]
     """What the control plane told; None: nothing yet."""
+    own_groups: Callable[[], frozenset[int]]
+    """Returns the process groups of this agent's own engines."""
 
 
 def further(means: Means) -> tuple[ProbedSource, ...]:
@@ -46,14 +48,14 @@ def further(means: Means) -> tuple[ProbedSource, ...]:
     smi = NvidiaSmi(means.processes, clock)
     ports = PortsProbe(files, means.processes, lambda: means.new_helper(tree.HELPER), clock)
     found: list[ProbedSource] = [
-        SensorsProbe(files, clock),
-        ReportProbe(smi, clock),
+        SensorsProbe(files, means.new_helper(tree.HELPER), clock),
+        ReportProbe(smi, clock, is_own=lambda pid: _is_own(means, pid)),
         TopologyProbe(smi, clock),
         # After the report, whose fabrics name the NVLink domain.
         ImexProbe(files, clock),
         # Last of those that speak of devices: it adds what the others could not read.
         DcgmProbe(means.http, means.settings, clock),
-        PciProbe(files, clock),
+        PciProbe(files, means.new_helper(tree.HELPER), clock),
         # After the cards' reports, which say whether a card was reset since its errors.
         KernelLogProbe(log_sources(means.processes), files, clock),
         ports,
@@ -62,3 +64,9 @@ def further(means: Means) -> tuple[ProbedSource, ...]:
     if means.config.measure_bandwidth:
         found.append(BandwidthProbe(files, means.new_helper(bandwidth.MODULE), clock))
     return tuple(found)
+
+
+def _is_own(means: Means, pid: int) -> bool:
+    groups = means.own_groups()
+    seen = means.processes.look(pid) if groups else None
+    return seen is not None and seen.group in groups

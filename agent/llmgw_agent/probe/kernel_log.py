@@ -56,6 +56,11 @@ class KernelLogProbe(Source):
         return self._source.period if self._cards else self._source.period_without_cards
 
     @property
+    def again(self) -> float:
+        """Return the seconds between two tries while it fails: a refusal lasts."""
+        return _REFUSED if self._source is None else super().again
+
+    @property
     def age(self) -> float | None:
         """Return the seconds since the last reading."""
         return self._read.age
@@ -82,7 +87,12 @@ class KernelLogProbe(Source):
         if self._read.fresh is None:
             return heartbeat
         told = {
-            uuid: DeviceHealth(uuid=uuid, xids=self._book.xids(pci), age=self.age)
+            uuid: DeviceHealth(
+                uuid=uuid,
+                xids=self._book.xids(pci),
+                # It is that of the card's other readings: the log says nothing of how those are.
+                age=self.age if uuid in health and health[uuid].age is not None else None,
+            )
             for pci, uuid in self._cards.items()
         }
         return with_health(heartbeat, told)
@@ -167,12 +177,15 @@ def _signs(
     """Return what a card's report says of a reset; None where there is no report."""
     if health is None or health.age is None:
         return None
+    replays = None if sample is None else sample.pcie_replays
+    if replays is None and health == DeviceHealth(uuid=health.uuid, age=health.age):
+        return None  # of a report that is too old nothing but its age is told
     return CardSigns(
         read_at=now - health.age,
         since_reset=(
             health.ecc_corrected_volatile,
             health.ecc_uncorrected_volatile,
-            None if sample is None else sample.pcie_replays,
+            replays,
         ),
         remap_pending=health.remap_pending,
         recovery_action=health.recovery_action,

@@ -4,11 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from llmgw.base.clock import Clock
-from llmgw.base.errors import NotFound
+from llmgw.base.errors import LlmgwError, Unreadable
 from llmgw.base.world import Files
 from llmgw.model.node import Inventory, NodeWarning
-from llmgw_agent.host.tree import read_live
-from llmgw_agent.parse.pci_bus import WANTED, BusCard, cards
+from llmgw_agent.host.helper import Helper
+from llmgw_agent.host.tree import LARGEST, Tree, TreeOf, read_live
+from llmgw_agent.parse.pci_bus import VENDORS, BusCard, cards, nvidia
 from llmgw_agent.probe.kept import Kept
 from llmgw_agent.probe.merging import card_uuids, with_unhealthy, with_warnings
 from llmgw_agent.probe.source import Source
@@ -22,20 +23,39 @@ UNLISTED = (
     "is on the bus and the driver does not list it: its kernel log says why (dmesg | grep NVRM)"
 )
 
+_PART = "physfn/vendor"
+"""There for a virtual function of a card, which is no card."""
+_SLEEP = "power/runtime_status"
+_OF_A_CARD = ("uevent", _SLEEP, _PART)
+_ID_BYTES = 4
+"""Vendor and device, with which a card's configuration begins."""
+_ALL_ONES = "\ufffd" * _ID_BYTES
+"""Four bytes of ones as text: none of them is any character's."""
+_SILENCE = 5.0
 _NVIDIA = "nvidia"
 _LENT = frozenset({"vfio-pci", "nvgrace_gpu_vfio_pci", "pci-stub"})
 """Drivers that hand a card on to a virtual machine: it is meant to be away."""
 
 
 class PciProbe(Source):
-    """The bus, from sysfs. Quiet on a machine that has no NVIDIA card."""
+    """The bus, from sysfs. Quiet on a machine that has no NVIDIA card.
+
+    The kernel remembers a device's vendor. To tell of its driver it waits for whoever holds the
+    device, and to tell what a card says it asks the card: a helper process does that.
+
+    Args:
+        files: reads the vendors.
+        helper: a tree helper (`host.tree_side`).
+        clock: the time.
+    """
 
     name = "pci"
     period = 60.0
-    timeout = 10.0
+    timeout = 60.0
 
-    def __init__(self, files: Files, clock: Clock) -> None:
+    def __init__(self, files: Files, helper: Helper, clock: Clock) -> None:
         self._files = files
+        self._helper = helper
         self._known: dict[str, BusCard] = {}
         """Every card that was on the bus since this agent started, by PCI address."""
         self._gone: frozenset[str] = frozenset()
@@ -56,15 +76,21 @@ class PciProbe(Source):
         return with_warnings(with_unhealthy(inventory, gone), tuple(self._warnings(on_bus, listed)))
 
     async def read(self) -> str:
-        """Read which cards there are and whether each still answers."""
-        on_bus = tuple(
-            card for card in cards(read_live(self._files, DEVICES, WANTED)) if not self._part(card)
-        )
+        """Read which cards there are and whether each still answers.
+
+        Raises:
+            LlmgwError: which cards there are, or whether one of them answers, could not be read.
+        """
+        facts = await self._facts()
+        on_bus = tuple(c for c in cards(facts) if f"{c.address}/{_PART}" not in facts)
         there = {card.pci: card for card in on_bus}
         self._known |= there
-        silent = {pci for pci, card in there.items() if self._silent(card)}
-        self._gone = frozenset({*silent, *(self._known.keys() - there.keys())})
+        self._gone &= there.keys()
+        self._gone |= self._known.keys() - there.keys()
+        troubles = [words for card in on_bus if (words := await self._listen(card, facts))]
         self.cards.put(on_bus)
+        if troubles:
+            raise Unreadable("; ".join(troubles))
         if not self._known:
             return "no NVIDIA cards on the bus"
         words = _counted(on_bus)
@@ -89,22 +115,35 @@ class PciProbe(Source):
         for card in driven if listed else ():
             yield NodeWarning(subject="gpu", words=f"the card at {card.pci} {UNLISTED}")
 
-    def _part(self, card: BusCard) -> bool:
-        """Say whether it is a virtual function of a card, not a card."""
-        return bool(self._files.names(DEVICES / card.address / "physfn"))
+    async def close(self) -> None:
+        """End the helper."""
+        await self._helper.close()
 
-    def _silent(self, card: BusCard) -> bool:
-        """Say whether a card reads as all ones; one that sleeps is not woken for it."""
-        directory = DEVICES / card.address
+    async def _facts(self) -> Mapping[str, str]:
+        """Return what the kernel tells of NVIDIA's devices, by path below `DEVICES`."""
+        found = nvidia(read_live(self._files, DEVICES, VENDORS))
+        wanted = tuple(f"{address}/{name}" for address in found for name in _OF_A_CARD)
+        return await self._ask(wanted) if wanted else {}
+
+    async def _listen(self, card: BusCard, facts: Mapping[str, str]) -> str | None:
+        """Note whether a card reads as all ones; return what went wrong, in words.
+
+        One that sleeps is not woken for it. Of one whose answer never comes, what was known stays.
+        """
+        if facts.get(f"{card.address}/{_SLEEP}") == "suspended":
+            self._gone -= {card.pci}
+            return None
+        config = f"{card.address}/config"
         try:
-            if self._files.read(directory / "power/runtime_status").strip() == b"suspended":
-                return False
-        except (NotFound, OSError):
-            pass
-        try:
-            return self._files.read_part(directory / "config", 0, 4) == b"\xff\xff\xff\xff"
-        except (NotFound, OSError):
-            return False
+            said = (await self._ask((config,), most=_ID_BYTES)).get(config)
+        except LlmgwError as error:
+            return f"{card.address}: {error.message}"
+        self._gone = self._gone | {card.pci} if said == _ALL_ONES else self._gone - {card.pci}
+        return None
+
+    async def _ask(self, wanted: tuple[str, ...], most: int = LARGEST) -> Mapping[str, str]:
+        request = TreeOf(root=str(DEVICES), wanted=wanted, most=most)
+        return (await self._helper.ask(request, Tree, silence=_SILENCE)).files
 
 
 def _undriven(found: Sequence[BusCard]) -> str:

@@ -24,6 +24,11 @@ class Probe(Protocol):
         ...
 
     @property
+    def again(self) -> float:
+        """Return the seconds between two tries at most while it fails."""
+        ...
+
+    @property
     def timeout(self) -> float:
         """Return the seconds after which a reading is given up."""
         ...
@@ -51,7 +56,7 @@ class Probing:
         self._hanging: asyncio.Future[str] | None = None
         self._failed_at: float | None = None
         self._answered_at: float | None = None
-        self._passes = Periodic(probe.name, lambda: probe.period, self._pass, clock)
+        self._passes = Periodic(probe.name, self._period, self._pass, clock)
 
     async def run(self) -> None:
         """Probe until cancelled."""
@@ -78,8 +83,12 @@ class Probing:
             age=self._age(),
             error=None if last is None else last.error,
             failing=None if failed_at is None else self._clock.monotonic() - failed_at,
-            period=self._probe.period,
+            period=self._period(),
         )
+
+    def _period(self) -> float:
+        period = self._probe.period
+        return period if self._failed_at is None else min(period, self._probe.again)
 
     def _age(self) -> float | None:
         """Return the age of the reading, or of the answer that there is nothing to read here."""

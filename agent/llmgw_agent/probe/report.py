@@ -1,6 +1,6 @@
 """Health of NVIDIA cards, each minute: the report of nvidia-smi, and their NVLinks."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -8,10 +8,17 @@ import msgspec
 from llmgw.base.clock import Clock
 from llmgw.base.errors import LlmgwError, NotFound, Unreadable
 from llmgw.base.world import Done
-from llmgw.model.device import DeviceHealth, NvlinkFabric
+from llmgw.model.device import (
+    GRAPHICS,
+    DeviceHealth,
+    DeviceSample,
+    ForeignProcess,
+    NvlinkFabric,
+)
 from llmgw.model.node import Heartbeat, Inventory, NodeWarning
+from llmgw_agent.parse.card_devices import process_kind
 from llmgw_agent.parse.gpu_health import health, reasons, with_links
-from llmgw_agent.parse.gpu_report import GpuReport, SmiReport
+from llmgw_agent.parse.gpu_report import GpuReport, ReportProcess, SmiReport
 from llmgw_agent.parse.nvidia_smi_report import read_report
 from llmgw_agent.probe.links import Links
 from llmgw_agent.probe.merging import with_health, with_unhealthy, with_warnings
@@ -26,18 +33,32 @@ _WORN_OUT: Final = (
 )
 
 
+def _is_nobodys(_pid: int) -> bool:
+    return False
+
+
 class ReportProbe(Source):
     """ECC, remapped rows, retired pages, what the driver asks for, NVLink fabric and errors.
 
     Of a report that is cut only the whole sections are believed; a card without one keeps its
-    last reading for a minute.
+    last reading for a minute. The readings of cards are given what they lack where nvidia-smi is
+    asked for them: its queries tell neither of PCIe replays nor of processes that only draw.
+
+    Args:
+        smi: the tool.
+        clock: the time.
+        is_own: says whether a process is of this agent's own engines.
     """
 
     name = "gpu-health"
     timeout = 55.0
 
-    def __init__(self, smi: NvidiaSmi, clock: Clock) -> None:
+    def __init__(
+        self, smi: NvidiaSmi, clock: Clock, *, is_own: Callable[[int], bool] = _is_nobodys
+    ) -> None:
         self._smi = smi
+        self._is_own = is_own
+        self._own: frozenset[int] = frozenset()
         self._reports: PerCard[GpuReport] = PerCard(clock)
         self._links = Links(smi, clock)
         self._cards = 0
@@ -59,10 +80,22 @@ class ReportProbe(Source):
         return with_warnings(inventory, (*self._worn_out(), *self._links.warnings))
 
     def onto_heartbeat(self, heartbeat: Heartbeat) -> Heartbeat:
-        """Add the cards' health."""
-        return with_health(
-            heartbeat, {uuid: self._health(report) for uuid, report in self._reports.fresh.items()}
-        )
+        """Add the cards' health, and to their readings what those lack.
+
+        Of a card on which nobody reported for a minute, neither this source nor one before it, the
+        age alone is told: what others add to it must not look as if it were its health.
+        """
+        fresh = self._reports.fresh
+        others = {one.uuid for one in heartbeat.health or ()}
+        told = {uuid: self._health(report) for uuid, report in fresh.items()}
+        for uuid in self._reports.last.keys() - told.keys() - others:
+            told[uuid] = DeviceHealth(uuid=uuid, age=self._reports.age_of(uuid))
+        if heartbeat.devices is not None:
+            samples = tuple(
+                with_report(one, fresh.get(one.uuid), self._own) for one in heartbeat.devices
+            )
+            heartbeat = msgspec.structs.replace(heartbeat, devices=samples)
+        return with_health(heartbeat, told)
 
     async def read(self) -> str:
         """Read the report, then the links."""
@@ -77,6 +110,12 @@ class ReportProbe(Source):
             self._cards = 0
             return "no NVIDIA cards"
         whole = {gpu.uuid: gpu for gpu in report.gpus if gpu.whole and gpu.uuid is not None}
+        self._own = frozenset(
+            one.pid
+            for gpu in whole.values()
+            for one in gpu.processes or ()
+            if _draws(one) and self._is_own(one.pid)
+        )
         self._reports.put(whole)
         self._cards = max(len(report.gpus), report.attached or 0)
         troubles = [] if len(whole) == self._cards else [_cut(len(whole), self._cards, done)]
@@ -113,6 +152,37 @@ class ReportProbe(Source):
             for report in self._reports.last.values()
             if report.errors is not None and report.errors.threshold_exceeded
         )
+
+
+def with_report(
+    sample: DeviceSample, report: GpuReport | None, own: frozenset[int]
+) -> DeviceSample:
+    """Return a card's readings with what they lack of its report.
+
+    Args:
+        sample: the readings. Where it is not known who is there, that stays so.
+        report: of the card; None: there is none.
+        own: pids of this agent's own engines.
+    """
+    if report is None:
+        return sample
+    replays = report.pcie_replays if sample.pcie_replays is None else sample.pcie_replays
+    foreign = sample.foreign
+    if foreign is not None:
+        known = {*own, *(one.pid for one in foreign)}
+        foreign += tuple(
+            ForeignProcess(
+                pid=one.pid, command=one.name, memory_bytes=one.memory_bytes, kind=GRAPHICS
+            )
+            for one in report.processes or ()
+            if _draws(one) and one.pid not in known
+        )
+    return msgspec.structs.replace(sample, pcie_replays=replays, foreign=foreign)
+
+
+def _draws(process: ReportProcess) -> bool:
+    """Say whether a process only draws, on the whole card."""
+    return process_kind(process.kind) == GRAPHICS and process.gpu_instance is None
 
 
 def with_fabrics(inventory: Inventory, reports: Mapping[str, GpuReport]) -> Inventory:

@@ -16,14 +16,21 @@ OFTEN: Final = 45.0
 SELDOM: Final = 60.0
 """Seconds between two looks where the tool or the cards are not."""
 
+_VANISHED: Final = 5.0
+"""Seconds for which a tool that was there is not looked for again."""
+
 
 class NvidiaSmi:
-    """The tool; whether it is on this machine is found out once a minute, by whoever asks first."""
+    """The tool; whether it is on this machine is found out by whoever asks first.
+
+    That is believed for a minute, and for a few seconds where it was there before.
+    """
 
     def __init__(self, processes: Processes, clock: Clock) -> None:
         self._processes = processes
         self._clock = clock
         self._missed: float | None = None
+        self._was_there = False
 
     async def run(self, *arguments: str) -> Done:
         """Run it and return what it printed, whatever its exit status.
@@ -32,13 +39,16 @@ class NvidiaSmi:
             NotFound: it is not on this machine.
             TimedOut: it hangs; it was killed.
         """
-        if self._missed is not None and self._clock.monotonic() - self._missed < SELDOM - 1:
+        believed = _VANISHED if self._was_there else SELDOM - 1
+        if self._missed is not None and self._clock.monotonic() - self._missed < believed:
             raise NotFound("nvidia-smi: no such program")
         try:
-            return await self._processes.run(["nvidia-smi", *arguments], timeout=TIMEOUT)
+            done = await self._processes.run(["nvidia-smi", *arguments], timeout=TIMEOUT)
         except NotFound:
             self._missed = self._clock.monotonic()
             raise
+        self._missed, self._was_there = None, True
+        return done
 
     async def ask(self, *arguments: str) -> str | None:
         """Return what it printed; None when it says that this machine has no cards.

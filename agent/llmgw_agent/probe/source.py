@@ -5,7 +5,11 @@ those before it said. So a source that refines devices comes after the one that 
 that fails costs its own fields alone.
 """
 
+from typing import Final
+
 from llmgw.model.node import Heartbeat, Inventory
+
+_AGAIN: Final = 20.0
 
 
 class Source:
@@ -17,6 +21,11 @@ class Source:
 
     late = False
     """It is not asked before the first register: what it does takes time or cores."""
+
+    @property
+    def again(self) -> float:
+        """Return the seconds between two tries while it fails: what comes back is soon noticed."""
+        return _AGAIN
 
     def onto_inventory(self, inventory: Inventory) -> Inventory:
         """Return the inventory with what this source knows."""

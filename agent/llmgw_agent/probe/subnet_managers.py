@@ -1,7 +1,7 @@
 """Who manages the InfiniBand fabrics that this node's ports are on: sminfo and saquery."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -9,11 +9,12 @@ from llmgw.base.clock import Clock
 from llmgw.base.errors import LlmgwError, NotFound, Unreadable
 from llmgw.base.world import Done, Processes
 from llmgw.model.fabric import Port, SubnetManager
-from llmgw.model.node import Heartbeat, Inventory
+from llmgw.model.node import Heartbeat, Inventory, NodeWarning
 from llmgw_agent.parse.ib_values import ACTIVE, ETHERNET
 from llmgw_agent.parse.saquery import read_managers
 from llmgw_agent.parse.sminfo import MASTER, read_sminfo
-from llmgw_agent.probe.kept import Kept
+from llmgw_agent.probe.kept import OLDEST, Kept
+from llmgw_agent.probe.merging import with_warnings
 from llmgw_agent.probe.ports import PortsProbe
 from llmgw_agent.probe.source import Source
 
@@ -21,6 +22,7 @@ _WITH_FABRIC = 45.0
 """Seconds; with what the tools may take it stays within the minute for which an answer counts."""
 _WITHOUT_FABRIC = 60.0
 _TOOL_TIMEOUT = 4.0
+_SUBJECT = "fabric"
 
 _PortId = tuple[str, int]
 """Adapter and number."""
@@ -47,7 +49,7 @@ class SubnetManagersProbe(Source):
         self._ports = ports
         self._clock = clock
         self._masters: dict[_PortId, Kept[SubnetManager | None]] = {}
-        self._managers: dict[str, tuple[SubnetManager, ...]] = {}
+        self._managers: dict[str, Kept[tuple[SubnetManager, ...]]] = {}
         self._turns: dict[str, int] = {}
         self._last: Kept[int] = Kept(clock)
 
@@ -63,18 +65,27 @@ class SubnetManagersProbe(Source):
 
     @property
     def managers(self) -> tuple[SubnetManager, ...] | None:
-        """Return the managers of all fabrics that ports are known to be on; None: not known."""
-        if self._last.fresh is None:
+        """Return the managers that are known to be there; None before the first answer.
+
+        Those of a fabric that nobody told of for a minute are left out, as are those of a fabric
+        that no port is known to be on any more.
+        """
+        if self._last.last is None:
             return None
         return tuple(
-            manager for guid in self._fabrics() for manager in self._managers.get(guid, ())
+            manager for guid in self._fabrics() for manager in self._managers_of(guid) or ()
         )
 
     def onto_inventory(self, inventory: Inventory) -> Inventory:
-        """Add the managers, and to each port the master that it sees."""
-        return msgspec.structs.replace(
+        """Add the managers, to each port the master that it sees, and what is no longer known.
+
+        Of a port whose master is not known any more none is told, and the managers that were seen
+        through it are not either: an empty list takes the place of the last one.
+        """
+        told = msgspec.structs.replace(
             inventory, ports=self._joined(inventory.ports), subnet_managers=self.managers
         )
+        return with_warnings(told, tuple(self._unknown()))
 
     def onto_heartbeat(self, heartbeat: Heartbeat) -> Heartbeat:
         """Add to each port the master that it sees."""
@@ -90,7 +101,7 @@ class SubnetManagersProbe(Source):
         troubles = await self._ask_masters(ports)
         if len(troubles) < len(ports):
             self._last.put(len(ports))
-        elif all(isinstance(trouble, NotFound) for trouble in troubles):
+        elif self._never_answered and all(isinstance(one, NotFound) for one in troubles):
             return "sminfo is not installed: whose fabric the ports are on is not known"
         troubles = (*troubles, *await self._ask_managers())
         if troubles:
@@ -117,7 +128,7 @@ class SubnetManagersProbe(Source):
 
     async def _ask_managers(self) -> tuple[LlmgwError, ...]:
         fabrics = self._fabrics()
-        self._managers = {guid: self._managers.get(guid, ()) for guid in fabrics}
+        self._managers = {guid: self._managers.get(guid, Kept(self._clock)) for guid in fabrics}
         async with asyncio.TaskGroup() as group:
             asking = [
                 group.create_task(self._ask_fabric(guid, ports)) for guid, ports in fabrics.items()
@@ -132,7 +143,7 @@ class SubnetManagersProbe(Source):
         except LlmgwError as error:
             self._turns[guid] = self._turns.get(guid, 0) + 1
             return _of_port(port, error)
-        self._managers[guid] = tuple(_seen(manager, port, guid) for manager in found)
+        self._managers[guid].put(tuple(_seen(manager, port, guid) for manager in found))
         return None
 
     async def _run(self, tool: str, port: _PortId, *arguments: str) -> Done:
@@ -141,6 +152,10 @@ class SubnetManagersProbe(Source):
         # What went wrong is told on either.
         return done if done.out.strip() else Done(done.rc, done.err, "")
 
+    @property
+    def _never_answered(self) -> bool:
+        return all(master.age is None for master in self._masters.values())
+
     def _fabrics(self) -> dict[str, list[_PortId]]:
         """Return by the master's GUID the ports that see it."""
         found: dict[str, list[_PortId]] = {}
@@ -148,6 +163,23 @@ class SubnetManagersProbe(Source):
             if (master := kept.fresh) is not None:
                 found.setdefault(master.guid, []).append(port)
         return found
+
+    def _managers_of(self, guid: str) -> tuple[SubnetManager, ...] | None:
+        """Return the managers of a fabric; None when they are not known now."""
+        kept = self._managers.get(guid)
+        return None if kept is None else kept.fresh
+
+    def _unknown(self) -> Iterator[NodeWarning]:
+        """Yield what was known and is not any more."""
+        for guid in self._fabrics():
+            kept = self._managers.get(guid)
+            if kept is not None and kept.age is not None and kept.fresh is None:
+                words = f"the other managers of the fabric of master {guid} are not known any more"
+                yield NodeWarning(subject=_SUBJECT, words=f"{words}: saquery fails")
+        for port, master in self._masters.items():
+            if master.age is not None and master.age > OLDEST:
+                words = f"the master that {_name(port)} sees is not known any more"
+                yield NodeWarning(subject=_SUBJECT, words=f"{words}: sminfo fails")
 
     def _joined(self, ports: tuple[Port, ...] | None) -> tuple[Port, ...] | None:
         if ports is None:
@@ -165,7 +197,7 @@ class SubnetManagersProbe(Source):
         fabrics = self._fabrics()
         seen = [
             f"master {guid} ({', '.join(map(_name, through))}), managers: "
-            f"{len(self._managers.get(guid, ()))}"
+            f"{len(self._managers_of(guid) or ())}"
             for guid, through in fabrics.items()
         ]
         alone = [_name(_id(port)) for port in ports if self._master_of(port) is None]

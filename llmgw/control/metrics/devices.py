@@ -12,6 +12,7 @@ from llmgw.model.work import work
 
 NOT_READ = "the device or its driver does not tell, or the reading is older than a minute"
 NOT_OF_INSTANCES = NOT_READ + "; of MIG instances and of cards that are cut into them"
+OF_INSTANCES = "; of a card that is cut into MIG instances, whose memory it is"
 NO_PROFILING = "no profiling counters can be read on the node, or the reading is old"
 NODE_GONE = "nothing was heard of the node for a minute"
 
@@ -36,12 +37,23 @@ def _clock(node: OneNode) -> Figures:
         yield text, None if reading.sm_clock_mhz is None else reading.sm_clock_mhz * 1e6
 
 
+def _memory(name: str) -> Callable[[OneNode], Figures]:
+    """Return a reader of devices' memory; that of a card that is cut is its instances'."""
+    value = attrgetter(name)
+    return lambda node: [
+        (text, None if reading.uuid in node.cut else value(reading))
+        for text, reading in node.readings
+    ]
+
+
 def _info(node: OneNode) -> Figures:
-    return [(f"{text},{_described(device)}", 1) for text, device in node.devices]
+    return [(f"{text},{_described(device, node)}", 1) for text, device in node.devices]
 
 
-def _described(device: Device) -> str:
-    said = (device.name, device.device_class, device.mig_profile, device.card_uuid)
+def _described(device: Device, node: OneNode) -> str:
+    # Nobody is given a card that is cut: it is no device of its class.
+    name = None if device.uuid in node.cut else device.device_class
+    said = (device.name, name, device.mig_profile, device.card_uuid)
     return labelled(_INFO, (text or "" for text in said))
 
 
@@ -92,7 +104,8 @@ FAMILIES = (
         name="llmgw_gpu_info",
         labels=(*DEVICE, *_INFO),
         unit="-",
-        help="1; joins a device's uuid with what it is; card_uuid: the card of a MIG instance.",
+        help="1; joins a device's uuid with what it is; class: empty for a card that is cut into "
+        "MIG instances, which have classes of their own; card_uuid: the card of an instance.",
         absent=NODE_GONE,
         read=_info,
     ),
@@ -126,16 +139,16 @@ FAMILIES = (
         labels=DEVICE,
         unit="bytes",
         help="Memory of a device.",
-        absent=NOT_READ,
-        read=_of("memory_total_bytes"),
+        absent=NOT_READ + OF_INSTANCES,
+        read=_memory("memory_total_bytes"),
     ),
     NodeFamily(
         name="llmgw_gpu_memory_used_bytes",
         labels=DEVICE,
         unit="bytes",
         help="Memory of a device in use, by whomever.",
-        absent=NOT_READ,
-        read=_of("memory_used_bytes"),
+        absent=NOT_READ + OF_INSTANCES,
+        read=_memory("memory_used_bytes"),
     ),
     NodeFamily(
         name="llmgw_gpu_memory_bandwidth_ratio",
@@ -214,7 +227,8 @@ FAMILIES = (
         labels=(*DEVICE, "reason"),
         unit="1",
         help="1 for each reason for which a device runs slower now.",
-        absent="for a reason that does not hold",
+        absent="for a reason that does not hold; that nothing runs on it is no reason; and where "
+        + NOT_READ,
         read=_throttled,
     ),
     NodeFamily(

@@ -6,15 +6,31 @@ A fabric is named by its master subnet manager's GUID, or by the IP network of R
 from collections.abc import Iterator
 
 from llmgw.control.metrics.devices import NODE_GONE
-from llmgw.control.metrics.family import COUNTER, Figures, FleetFamily, NodeFamily, Samples
+from llmgw.control.metrics.family import (
+    COUNTER,
+    SETTLED,
+    UNSETTLED,
+    Figures,
+    FleetFamily,
+    NodeFamily,
+    Samples,
+)
 from llmgw.control.metrics.onenode import DEVICE, OneNode
 from llmgw.control.metrics.snapshot import Snapshot
 from llmgw.control.metrics.tally import FabricSeen, Tally
 from llmgw.control.metrics.text import labelled, shown
-from llmgw.model.device import NvlinkFabric
+from llmgw.fabric.nvlink import is_cluster, joined
 
 NOT_READ = "the node has no such port, can't read it, or was not heard of for a minute"
-NO_FABRIC = "for a fabric that no node that is there has a port on"
+NO_FABRIC = (
+    "for a fabric that no port of a node that is there is on, and for one whose master no port has "
+    "seen for a minute; " + UNSETTLED
+)
+NO_MANAGERS = (
+    "for RoCE, when no node can list its subnet managers or no port sees its master any more, and "
+    + UNSETTLED
+)
+NO_IMEX = "the node has no NVLink domain and no such service, it is not known, or " + NODE_GONE
 
 _PORT = ("node", "adapter", "port")
 _STATE = ("state", "phys_state", "link_layer")
@@ -48,25 +64,28 @@ def _flaps(node: OneNode) -> Figures:
 
 
 def _joined(node: OneNode) -> Figures:
+    domain = node.room.node.inventory.nvlink_domain
     for text, device in node.devices:
         said = device.nvlink
         cluster = said.cluster_uuid if said is not None else None
         # A cluster of zeros is a single machine's NVSwitch: no domain, joined or not.
-        if said is not None and cluster is not None and cluster.strip("0-"):
+        if said is not None and cluster is not None and is_cluster(cluster):
             clique = "" if said.clique_id is None else str(said.clique_id)
             labels = f'cluster_uuid="{shown(cluster)}",clique="{clique}"'
-            yield f"{text},{labels}", int(_is_joined(said))
-
-
-def _is_joined(said: NvlinkFabric) -> bool:
-    state, status = (said.state or "").lower(), (said.status or "success").lower()
-    return state == "completed" and status == "success"
+            is_in = joined(said, domain)
+            yield f"{text},{labels}", None if is_in is None else int(is_in)
 
 
 def _imex(node: OneNode) -> Figures:
     domain = node.room.node.inventory.nvlink_domain if node.there else None
     if domain is not None and domain.imex_running is not None:
         yield node.text, int(domain.imex_running)
+
+
+def _channels(node: OneNode) -> Figures:
+    domain = node.room.node.inventory.nvlink_domain if node.there else None
+    if domain is not None and domain.imex_channels is not None:
+        yield node.text, len(domain.imex_channels)
 
 
 def _fabrics(tally: Tally) -> Iterator[tuple[str, FabricSeen]]:
@@ -124,8 +143,8 @@ FAMILIES = (
         kind=COUNTER,
         labels=(*_PORT, "counter"),
         unit="-",
-        help="A port's own counters, by the names that the kernel gives them. port_rcv_data and "
-        "port_xmit_data count in units of 4 bytes; some stop at the most that they can hold.",
+        help="A port's own counters, as its files in sysfs give names and values: port_rcv_data "
+        "and port_xmit_data count words of 4 bytes, and some stop at the most that they can hold.",
         absent=NOT_READ,
         read=_counters,
     ),
@@ -135,7 +154,7 @@ FAMILIES = (
         labels=_PORT,
         unit="-",
         help="How often a port's link went down since it was first heard of: by its link_downed, "
-        "or by its state where it has none. Kept over restarts.",
+        "or by its state where it has none or that stands at its most. Kept over restarts.",
         absent=NOT_READ,
         read=_flaps,
     ),
@@ -143,8 +162,10 @@ FAMILIES = (
         name="llmgw_gpu_nvlink_joined",
         labels=(*DEVICE, "cluster_uuid", "clique"),
         unit="0 or 1",
-        help="Whether a device has joined an NVLink domain of several machines.",
-        absent="it is in none, a single machine's NVSwitch being none, or " + NODE_GONE,
+        help="Whether a device has joined an NVLink domain of several machines: its fabric is "
+        "complete, and nvidia-imex runs on its node and has a channel.",
+        absent="it is in none, a single machine's NVSwitch being none; something of it is not "
+        "known; or " + NODE_GONE,
         read=_joined,
     ),
     NodeFamily(
@@ -152,8 +173,16 @@ FAMILIES = (
         labels=("node",),
         unit="0 or 1",
         help="Whether nvidia-imex runs, without which an NVLink domain carries nothing.",
-        absent="the node has no such service, or " + NODE_GONE,
+        absent=NO_IMEX,
         read=_imex,
+    ),
+    NodeFamily(
+        name="llmgw_imex_channels",
+        labels=("node",),
+        unit="channels",
+        help="Channels of nvidia-imex on a node; without one its devices reach no other machine.",
+        absent=NO_IMEX,
+        read=_channels,
     ),
     FleetFamily(
         name="llmgw_fabric_nodes",
@@ -161,6 +190,7 @@ FAMILIES = (
         unit="nodes",
         help="Nodes with a port on a fabric.",
         absent=NO_FABRIC,
+        by=SETTLED,
         read=_nodes,
     ),
     FleetFamily(
@@ -169,6 +199,7 @@ FAMILIES = (
         unit="bytes",
         help="Weights that nodes on a fabric hold whole, each set of weights counted once.",
         absent=NO_FABRIC,
+        by=SETTLED,
         read=_weights,
     ),
     FleetFamily(
@@ -176,7 +207,8 @@ FAMILIES = (
         labels=("fabric", "guid"),
         unit="1",
         help="1 for each subnet manager that is master of a fabric; there should be one.",
-        absent="for RoCE",
+        absent="for RoCE, when no port sees one any more, and " + UNSETTLED,
+        by=SETTLED,
         read=_masters,
     ),
     FleetFamily(
@@ -184,7 +216,8 @@ FAMILIES = (
         labels=_FABRIC,
         unit="subnet managers",
         help="Subnet managers of a fabric, the master among them.",
-        absent="for RoCE, and when no node can list them",
+        absent=NO_MANAGERS,
+        by=SETTLED,
         read=_managers,
     ),
     FleetFamily(
@@ -193,7 +226,8 @@ FAMILIES = (
         unit="-",
         help="What is wrong with a fabric; problem: several_masters, how many too many, or "
         "no_standby.",
-        absent="for RoCE, and when no node can list its subnet managers",
+        absent=NO_MANAGERS,
+        by=SETTLED,
         read=_problems,
     ),
 )

@@ -18,6 +18,9 @@ LEADER = "leader"
 SETTLED = "leader, settled"
 """The leader exports it once its agents have reported: before that a sum would be too low."""
 
+UNSETTLED = "until the known nodes have reported to a new leader"
+"""Why such a family is absent, for the reference."""
+
 Samples = Iterable[tuple[str, Value]]
 """Labels as they stand between the braces, and what was measured."""
 

@@ -3,17 +3,23 @@
 from collections import Counter
 from collections.abc import Callable
 
-from llmgw.control.metrics.family import SETTLED, Figures, FleetFamily, NodeFamily, Samples
+from llmgw.control.metrics.family import (
+    SETTLED,
+    UNSETTLED,
+    Figures,
+    FleetFamily,
+    NodeFamily,
+    Samples,
+)
 from llmgw.control.metrics.onenode import OneNode
 from llmgw.control.metrics.snapshot import Snapshot
-from llmgw.control.metrics.tally import UNKNOWN, Tally
+from llmgw.control.metrics.tally import UNAVAILABLE, UNKNOWN, Tally
 from llmgw.control.metrics.text import labelled, shown
 from llmgw.model.node import LOST, READY, UNREACHABLE, WISHES
 
 LIVENESS = (READY, UNREACHABLE, LOST, UNKNOWN)
 
 ON_STANDBY = "on a standby"
-UNSETTLED = "until the known nodes have reported to a new leader"
 NO_DEVICES = "for a class of which no node has a device, and " + UNSETTLED
 NO_READING = "for a class of which no device has such a reading, and " + UNSETTLED
 
@@ -53,6 +59,12 @@ def _classes(counts: Callable[[Tally], Counter[str]]) -> Callable[[Snapshot, Tal
     return lambda _, tally: [
         (f'class="{shown(name)}"', counts(tally)[name]) for name in sorted(tally.devices)
     ]
+
+
+def _unavailable(seen: Snapshot, tally: Tally) -> Samples:
+    for name in sorted(tally.devices):
+        for reason in UNAVAILABLE:
+            yield f'class="{shown(name)}",reason="{reason}"', tally.unavailable[name, reason]
 
 
 def _busy(seen: Snapshot, tally: Tally) -> Samples:
@@ -106,7 +118,8 @@ FAMILIES = (
         labels=("state",),
         unit="nodes",
         help="Nodes by liveness; unknown: not heard of since the control plane started.",
-        absent=ON_STANDBY,
+        absent=UNSETTLED,
+        by=SETTLED,
         read=_nodes,
     ),
     NodeFamily(
@@ -122,7 +135,8 @@ FAMILIES = (
         labels=("wish",),
         unit="nodes",
         help="Nodes that are cordoned or draining.",
-        absent=ON_STANDBY,
+        absent=UNSETTLED,
+        by=SETTLED,
         read=_wishes,
     ),
     FleetFamily(
@@ -154,7 +168,7 @@ FAMILIES = (
         name="llmgw_devices_in_use",
         labels=_CLASS,
         unit="devices",
-        help="Devices that a live shard holds.",
+        help="Devices that a live shard holds, healthy or not.",
         absent=NO_DEVICES,
         by=SETTLED,
         read=_classes(lambda tally: tally.in_use),
@@ -163,7 +177,7 @@ FAMILIES = (
         name="llmgw_devices_unhealthy",
         labels=_CLASS,
         unit="devices",
-        help="Devices on which nothing can be placed.",
+        help="Devices on which nothing can be placed, those that a shard still holds among them.",
         absent=NO_DEVICES,
         by=SETTLED,
         read=_classes(lambda tally: tally.unhealthy),
@@ -177,6 +191,17 @@ FAMILIES = (
         absent=NO_DEVICES,
         by=SETTLED,
         read=_classes(lambda tally: tally.free),
+    ),
+    FleetFamily(
+        name="llmgw_devices_unavailable",
+        labels=(*_CLASS, "reason"),
+        unit="devices",
+        help="Devices that no shard holds and that are not free, each by the first reason of: away "
+        "(its node is not ready), unhealthy, foreign (somebody else uses it), draining, cordoned. "
+        "With those in use and those free they are all devices.",
+        absent=NO_DEVICES,
+        by=SETTLED,
+        read=_unavailable,
     ),
     FleetFamily(
         name="llmgw_devices_busy_ratio",
@@ -202,7 +227,8 @@ FAMILIES = (
         name="llmgw_devices_power_watts",
         labels=_CLASS,
         unit="watts",
-        help="Power that the devices of a class draw together.",
+        help="Power that the devices of a class draw together; of cards that are cut into MIG "
+        "instances once, under the class of the whole card.",
         absent=NO_READING,
         by=SETTLED,
         read=_watts,
@@ -221,7 +247,8 @@ FAMILIES = (
         labels=("model",),
         unit="replicas",
         help="Replicas that the catalog wants.",
-        absent="for a model that is not in the catalog",
+        absent="for a model that is not in the catalog, and " + UNSETTLED,
+        by=SETTLED,
         read=_wanted,
     ),
     FleetFamily(
@@ -238,7 +265,8 @@ FAMILIES = (
         labels=("model",),
         unit="replicas",
         help="Replicas that are wanted and found no place in the last plan.",
-        absent="before the first plan",
+        absent="before the first plan, and " + UNSETTLED,
+        by=SETTLED,
         read=_refused,
     ),
     FleetFamily(
@@ -247,7 +275,8 @@ FAMILIES = (
         unit="nodes",
         help="Nodes that the last plan turned down for a wanted replica, by the rule that did; "
         "kind: not_now, not_unless_evicted or never.",
-        absent="for a rule that turned nobody down",
+        absent="for a rule that turned nobody down, and " + UNSETTLED,
+        by=SETTLED,
         read=_refusals,
     ),
 )

@@ -1,4 +1,4 @@
-"""What devices say of their wear and faults, each minute, and what the kernel's log has of them.
+"""What devices say of their wear and faults, and what the kernel's log has of them.
 
 Counters are the device's own. One that begins anew, since the driver was loaded or the machine
 started, is a reset that Prometheus accounts for.
@@ -13,7 +13,9 @@ from llmgw.control.metrics.onenode import DEVICE, OneNode, first_of
 from llmgw.control.metrics.text import shown
 from llmgw.model.device import Xid
 
-NOT_TOLD = "the device does not tell, or the reading is older than two minutes"
+NOT_TOLD = (
+    "the device does not tell, or the reading is older than a minute (agents read health each 45 s)"
+)
 NO_LOG = "none since the machine started, or the kernel's log can't be read"
 
 _KIND = (*DEVICE, "kind")
@@ -212,7 +214,9 @@ FAMILIES = (
         labels=_XID,
         unit="1",
         help="1 for a driver error that is not known to be over.",
-        absent="once the device was reset, its driver loaded anew or the machine restarted",
+        absent="once the device was reset, its driver loaded anew or the machine restarted; for an "
+        "error that asks for nothing or for a restart of the program alone, which is over at once; "
+        "and where there is " + NO_LOG,
         read=_xids(lambda xid: None if xid.cleared else 1),
     ),
     NodeFamily(

@@ -188,7 +188,8 @@ FAMILIES = (
         labels=(*_NODE, "scope"),
         unit="bytes/s",
         help="How fast a node reads its memory; scope: the whole machine or one core.",
-        absent="until it was measured, which is when it is first asked for, or " + NODE_GONE,
+        absent="until it was measured, which is once, some seconds after the agent registered; "
+        "where measuring is switched off; or " + NODE_GONE,
         read=_bandwidth,
     ),
     NodeFamily(
@@ -247,21 +248,5 @@ FAMILIES = (
         help="Resident memory of an engine's processes.",
         absent=NOT_MEASURED,
         read=_of_shard("memory_bytes"),
-    ),
-    NodeFamily(
-        name="llmgw_shard_requests_running",
-        labels=_SHARD,
-        unit="requests",
-        help="Requests that an engine works on, as it says.",
-        absent=NOT_MEASURED,
-        read=_of_shard("requests_running"),
-    ),
-    NodeFamily(
-        name="llmgw_shard_requests_waiting",
-        labels=_SHARD,
-        unit="requests",
-        help="Requests that wait inside an engine, as it says.",
-        absent=NOT_MEASURED,
-        read=_of_shard("requests_waiting"),
     ),
 )

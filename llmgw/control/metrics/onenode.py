@@ -6,17 +6,12 @@ A plain slots class: one is made for each node and scrape, and every family of n
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
+from llmgw.control.current import OLD_SECONDS, current
 from llmgw.control.metrics.text import shown
 from llmgw.model.device import MIG, Device, DeviceHealth, DeviceSample
 from llmgw.model.fabric import Port
 from llmgw.model.node import READY, Heartbeat, ProbeState, Sample
 from llmgw.plan.records import NodeRoom
-
-OLD_SECONDS = 60.0
-"""A measurement older than this is left out, not repeated."""
-
-OLD_HEALTH_SECONDS = 120.0
-"""Health is read once a minute and sent with each heartbeat, itself left out after a minute."""
 
 DEVICE = ("node", "gpu", "uuid")
 
@@ -33,18 +28,19 @@ class OneNode:
     Attributes:
         id: the node's name.
         text: the node's name as a label.
-        beat: the last heartbeat; None when it is older than a minute.
+        beat: what was read within the last minute of the last heartbeat; None when that is older.
         age: seconds since the last heartbeat.
         there: something was heard of it within the last minute: what it has can be told.
         devices: what it has that engines can be given, by labels; none of a node that is gone.
+        cut: the cards that are cut into instances, by UUID.
         readings, health: what is not old, by the labels of a device or, for figures that MIG
             instances share, of their card.
         ports, probes: those of the last heartbeat, by their labels.
         flaps: how often the link of each port went down.
     """
 
-    __slots__ = ("age", "beat", "devices", "flaps", "health", "id", "models_of", "now", "ports",
-                 "probes", "reading_records", "reading_texts", "readings", "room", "text",
+    __slots__ = ("age", "beat", "cut", "devices", "flaps", "health", "id", "models_of", "now",
+                 "ports", "probes", "reading_records", "reading_texts", "readings", "room", "text",
                  "there")  # fmt: skip
 
     def __init__(
@@ -62,10 +58,10 @@ class OneNode:
         self.flaps = flaps or {}
         self.text = f'node="{shown(self.id)}"'
         self.age = 0.0 if sample is None else max(0.0, now - sample.at)
-        fresh = sample is not None and self.age <= OLD_SECONDS
-        self.beat: Heartbeat | None = sample.heartbeat if sample is not None and fresh else None
+        self.beat = None if sample is None else current(sample.heartbeat, self.age)
         self.there = self.beat is not None or room.node.liveness == READY
         known = room.node.inventory.devices or ()
+        self.cut = frozenset(one.card_uuid for one in known if one.card_uuid is not None)
         self.devices: list[tuple[str, Device]] = []
         self.readings: list[tuple[str, DeviceSample]] = []
         self.reading_texts: list[str] = []
@@ -91,7 +87,6 @@ class OneNode:
         # Twenty families read these one after the other: they go through them without a loop.
         self.reading_texts = [text for text, _ in self.readings]
         self.reading_records = [one for _, one in self.readings]
-        newest = OLD_HEALTH_SECONDS - self.age
         self.health = first_of(
             (self._named(one.uuid, numbers), one)
             for one in beat.health or ()

@@ -1,15 +1,29 @@
 """Sums over all nodes of a scrape, added up node by node."""
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 
 from llmgw.control.metrics.onenode import OneNode
+from llmgw.fabric.managers import still_seen
 from llmgw.model.device import Device, DeviceSample
 from llmgw.model.fabric import Port
-from llmgw.model.node import READY, WeightsHeld
+from llmgw.model.node import DRAINING, READY, WeightsHeld
 from llmgw.model.work import work
 from llmgw.plan.placement.room import Space, is_instance
 
 UNKNOWN = "unknown"
+
+AWAY, UNHEALTHY, FOREIGN, DRAINS, CORDONS = UNAVAILABLE = (
+    "away",
+    "unhealthy",
+    "foreign",
+    "draining",
+    "cordoned",
+)
+"""Why a device that nobody holds can't be given out; of several reasons the first counts."""
+
+_PARTS = "-mig-"
+"""In the class of an instance this stands behind the class of its card."""
 
 
 class Tally:
@@ -19,6 +33,7 @@ class Tally:
         nodes, wishes: how many nodes, by liveness and by wish.
         unhealthy_nodes: nodes with a reason why something is wrong with them.
         devices, in_use, unhealthy, free: devices by class.
+        unavailable: those that are neither in use nor free, by class and reason.
         busy, work: sum and number of the readings, by class, and by class and source.
         watts: draw by class.
         fabrics: what was seen of each fabric.
@@ -32,6 +47,7 @@ class Tally:
         self.in_use: Counter[str] = Counter()
         self.unhealthy: Counter[str] = Counter()
         self.free: Counter[str] = Counter()
+        self.unavailable: Counter[tuple[str, str]] = Counter()
         self.busy: defaultdict[str, Mean] = defaultdict(Mean)
         self.work: defaultdict[tuple[str, str], Mean] = defaultdict(Mean)
         self.watts: dict[str, float] = {}
@@ -56,41 +72,49 @@ class Tally:
         held = space.holders()
         readings = {reading.uuid: reading for _, reading in one.readings}
         for device in known.values():
-            if device.mig_enabled and not is_instance(device):
+            if device.uuid in one.cut or (device.mig_enabled and not is_instance(device)):
                 continue  # its instances are given out, not the card
             name = class_of(device)
             self.devices[name] += 1
             self.in_use[name] += device.uuid in held
             self.unhealthy[name] += bool(device.unhealthy)
-            self.free[name] += 0
+            if device.uuid not in held:
+                self._add_unheld(name, _why_not(device, space))
             reading = readings.get(device.uuid)
             if reading is not None:
                 self._add_reading(name, reading)
-        if node.liveness == READY and node.wish is None:
-            for devices in space.free().values():
-                for uuid in {device.uuid for device in devices}:
-                    self.free[class_of(known[uuid])] += 1
+        for card in one.cut & readings.keys():
+            self._add_watts(_class_of_card(card, known), readings[card])
+
+    def _add_unheld(self, name: str, reason: str | None) -> None:
+        if reason is None:
+            self.free[name] += 1
+        else:
+            self.unavailable[name, reason] += 1
 
     def _add_reading(self, name: str, reading: DeviceSample) -> None:
         if reading.busy_percent is not None:
             self.busy[name].add(reading.busy_percent / 100)
-        if reading.power_watts is not None:
-            self.watts[name] = self.watts.get(name, 0.0) + reading.power_watts
+        self._add_watts(name, reading)
         done = work(reading)
         if done is not None:
             self.work[name, done.source].add(done.ratio)
+
+    def _add_watts(self, name: str, reading: DeviceSample) -> None:
+        if reading.power_watts is not None:
+            self.watts[name] = self.watts.get(name, 0.0) + reading.power_watts
 
     def _add_fabrics(self, one: OneNode) -> None:
         if not one.there:
             return
         inventory = one.room.node.inventory
-        beat_ports = one.beat.ports if one.beat is not None else None
-        ports = inventory.ports if beat_ports is None else beat_ports
-        for port in ports or ():
+        # Before the first heartbeat the node has told of its ports as it registered.
+        ports = (inventory.ports if one.beat is None else one.beat.ports) or ()
+        for port in ports:
             name = fabric_of(port)
             if name is not None:
                 self.fabrics[name].take_port(one.id, port, inventory.weights or ())
-        for manager in inventory.subnet_managers or ():
+        for manager in still_seen(inventory.subnet_managers or (), ports):
             if manager.master_guid is not None:
                 self.fabrics[manager.master_guid].managers[manager.guid] = manager.state
 
@@ -140,6 +164,27 @@ class FabricSeen:
     def all_masters(self) -> set[str]:
         """Return the GUIDs of all that are or call themselves its master."""
         return self.masters | {guid for guid, state in self.managers.items() if state == "master"}
+
+
+def _why_not(device: Device, space: Space) -> str | None:
+    """Return why a device that nobody holds can't be given out; None: it can."""
+    node = space.node
+    reasons = {
+        AWAY: node.liveness != READY,
+        UNHEALTHY: bool(device.unhealthy),
+        FOREIGN: device.uuid in space.foreign,
+        DRAINS: node.wish == DRAINING,
+        CORDONS: node.wish is not None,
+    }
+    return next((reason for reason in UNAVAILABLE if reasons[reason]), None)
+
+
+def _class_of_card(card: str, known: Mapping[str, Device]) -> str:
+    """Return the class of a card that is cut; agents may list its instances alone."""
+    if card in known:
+        return class_of(known[card])
+    parts = (device for device in known.values() if device.card_uuid == card)
+    return next((class_of(one).partition(_PARTS)[0] for one in parts), UNKNOWN)
 
 
 def class_of(device: Device) -> str:

@@ -239,24 +239,38 @@ NO_STANDBY = Alert(
 
 IMEX = Alert(
     name="LlmgwImexDown",
-    expr="llmgw_imex_up == 0 and on (node) llmgw_gpu_nvlink_joined == 1",
+    expr="""(llmgw_imex_up == 0 or llmgw_imex_channels == 0)
+and on (node) llmgw_gpu_nvlink_joined == 0""",
     hold="5m",
     severity=CRITICAL,
-    summary="{{ $labels.node }}: nvidia-imex does not run",
-    description="Its GPUs are in an NVLink domain, which carries nothing without it.",
-    meaning="The node's GPUs have joined an NVLink domain of several machines, but the service that"
-    " shares their memory does not run: replicas over these nodes do not start.",
+    summary="{{ $labels.node }}: nvidia-imex does not run, or has no channel",
+    description="Its GPUs belong to an NVLink domain, which carries nothing without it.",
+    meaning="The node's GPUs belong to an NVLink domain of several machines, but the service that"
+    " shares their memory does not run, or was given no channel: replicas over these nodes do not"
+    " start.",
     steps="""
         - `systemctl status nvidia-imex` and its journal on the node.
         - `nvidia-imex-ctl -N` lists the domain's nodes; `/etc/nvidia-imex/nodes_config.cfg`
           has to be the same on all of them.
+        - It runs: `ls /dev/nvidia-caps-imex-channels` has to list a channel; the driver makes one
+          with `NVreg_CreateImexChannel0=1`, or `mknod` does.
     """,
     cases=(
         Case(
             at="6m",
             series={
                 series("llmgw_imex_up", NODE): "0x10",
-                series("llmgw_gpu_nvlink_joined", _DOMAIN): "1x10",
+                series("llmgw_imex_channels", NODE): "0x10",
+                series("llmgw_gpu_nvlink_joined", _DOMAIN): "0x10",
+            },
+            fires=(NODE,),
+        ),
+        Case(
+            at="6m",
+            series={
+                series("llmgw_imex_up", NODE): "1x10",
+                series("llmgw_imex_channels", NODE): "0x10",
+                series("llmgw_gpu_nvlink_joined", _DOMAIN): "0x10",
             },
             fires=(NODE,),
         ),
@@ -264,9 +278,11 @@ IMEX = Alert(
             at="6m",
             series={
                 series("llmgw_imex_up", NODE): "0 0 1x10",
-                series("llmgw_gpu_nvlink_joined", _DOMAIN): "1x10",
+                series("llmgw_imex_channels", NODE): "1x10",
+                series("llmgw_gpu_nvlink_joined", _DOMAIN): "0 0 1x10",
             },
         ),
+        # A machine of one cluster of zeros has no domain to join.
         Case(at="6m", series={series("llmgw_imex_up", NODE): "0x10"}),
     ),
 )

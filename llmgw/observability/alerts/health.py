@@ -1,7 +1,26 @@
 """Alerts about faults of devices: what the driver reports of them each minute."""
 
+from collections.abc import Mapping
+
 from llmgw.observability.alert import CRITICAL, WARNING, Alert, Case, Group
 from llmgw.observability.alerts.series import GPU, series
+
+_ENDS_A_PROGRAM = '{action!~"reset|reboot|replace|ignore"}'
+"""What the agent tells of as over at once: no series says that it is open."""
+
+_ENDED = {"xid": "31", "action": "restart_application"}
+_UNKNOWN = {"xid": "999", "action": ""}
+_IGNORED = {"xid": "43", "action": "ignore"}
+_FATAL = {"xid": "79", "action": "reboot"}
+
+
+def _seen(error: Mapping[str, str]) -> str:
+    return series("llmgw_gpu_xid_last_seen_timestamp_seconds", GPU, **error)
+
+
+def _counted(error: Mapping[str, str]) -> str:
+    return series("llmgw_gpu_xid_events_total", GPU, **error)
+
 
 XID = Alert(
     name="LlmgwGpuXid",
@@ -43,14 +62,16 @@ XID = Alert(
 
 XID_APPLICATION = Alert(
     name="LlmgwGpuXidApplication",
-    expr='llmgw_gpu_xid_open{action!~"reset|reboot|replace|ignore"} == 1',
+    expr=f"""time() - llmgw_gpu_xid_last_seen_timestamp_seconds{_ENDS_A_PROGRAM} < 600
+or increase(llmgw_gpu_xid_events_total{_ENDS_A_PROGRAM}[10m]) > 0""",
     hold="0m",
     severity=WARNING,
     summary="GPU {{ $labels.gpu }} of {{ $labels.node }}: XID {{ $labels.xid }}",
-    description="The driver of {{ $labels.uuid }} logged XID {{ $labels.xid }} (asks for:"
-    " {{ $labels.action }}). The card goes on; what ran on it may not.",
-    meaning="The driver reported an XID that ends the program which caused it, or one that the"
-    " table of XIDs does not know.",
+    description="The driver of {{ $labels.uuid }} logged XID {{ $labels.xid }} within ten minutes."
+    " The card goes on; what ran on it may not.",
+    meaning="Within the last ten minutes the driver reported an XID that ends the program which"
+    " caused it, or one that the table of XIDs does not know. It leaves no fault behind, so the"
+    " alert ends ten minutes after the last one.",
     steps="""
         - `llmgw ctl node NODE` shows the device, what the driver said last and since when.
         - `llmgw ctl replicas` shows whether a replica on that device failed at that time;
@@ -61,18 +82,35 @@ XID_APPLICATION = Alert(
         - An XID without an action is not in the table: look it up in NVIDIA's list of XIDs.
     """,
     cases=(
+        # The first one of its kind: a counter that begins with 1 has not increased.
         Case(
-            at="2m",
-            series={
-                series("llmgw_gpu_xid_open", GPU, xid="31", action="restart_application"): "1x5"
-            },
-            fires=({**GPU, "xid": "31", "action": "restart_application"},),
+            at="22m",
+            series={_seen(_ENDED): "_x19 1210x10", _counted(_ENDED): "_x19 1x10"},
+            fires=({**GPU, **_ENDED},),
+        ),
+        # A further one, of a log that gives no times.
+        Case(
+            at="22m",
+            series={_counted(_ENDED): "4x20 5x10"},
+            fires=({**GPU, **_ENDED},),
         ),
         Case(
-            at="2m",
+            at="22m",
+            series={_seen(_UNKNOWN): "_x19 1210x10", _counted(_UNKNOWN): "_x19 1x10"},
+            fires=({**GPU, "xid": "999"},),
+        ),
+        # Ten minutes later it is over, whatever is still counted.
+        Case(
+            at="32m",
+            series={_seen(_ENDED): "_x19 1210x30", _counted(_ENDED): "_x19 1x30"},
+        ),
+        Case(
+            at="22m",
             series={
-                series("llmgw_gpu_xid_open", GPU, xid="43", action="ignore"): "1x5",
-                series("llmgw_gpu_xid_open", GPU, xid="31", action="restart_application"): "1 0 0",
+                _seen(_IGNORED): "_x19 1210x10",
+                _counted(_IGNORED): "4x20 5x10",
+                _seen(_FATAL): "_x19 1210x10",
+                _counted(_FATAL): "4x20 5x10",
             },
         ),
     ),

@@ -16,11 +16,13 @@ LOST = Alert(
     summary="{{ $labels.node }} is lost",
     description="Nothing was heard of {{ $labels.node }} for longer than `link.lost_after`; what"
     " ran there is started elsewhere.",
-    meaning="No word came from a node's agent for so long that its replicas count as gone.",
+    meaning="No word came from a node's agent for so long that its replicas count as gone. A node"
+    " that the control plane knows from before it started counts from that start.",
     steps="""
         - Is the machine up? Its console or BMC; then the network between it and the control
           plane.
-        - It is up: `systemctl status llmgw-agent` and `journalctl -u llmgw-agent` there.
+        - It is up: `systemctl status llmgw-agent` and `journalctl -u llmgw-agent` there; the log
+          says which control plane's address it tries.
         - Gone for good: `llmgw ctl node rm NODE`.
     """,
     cases=(
@@ -44,51 +46,38 @@ LOST = Alert(
 
 UNREACHABLE = Alert(
     name="LlmgwNodeUnreachable",
-    expr='llmgw_node_state{state="unreachable"} == 1',
+    expr='avg_over_time(llmgw_node_state{state="unreachable"}[15m]) > 0.1',
     hold="2m",
     severity=WARNING,
-    summary="{{ $labels.node }} is unreachable",
-    description="Three heartbeats in a row of {{ $labels.node }} did not come; its engines may"
-    " still run and serve.",
-    meaning="A node's agent is not heard, but not for so long that it counts as lost. Nothing new"
-    " is placed there; requests still go to its engines as long as they answer.",
+    summary="{{ $labels.node }} is not heard from again and again",
+    description="{{ $labels.node }} was unreachable for more than a tenth of the last quarter of an"
+    " hour; what runs there may still serve.",
+    meaning="Three of a node's heartbeats in a row were missed, for longer or several times. Until"
+    " it is lost (`link.lost_after`) nothing is started elsewhere. One that dies is unreachable for"
+    " less than a minute before it is lost, unless `link.lost_after` was raised.",
     steps="""
-        - `systemctl status llmgw-agent` on the node: an agent that ended or hangs can be
-          restarted at any time, its engines go on.
-        - Otherwise the network between node and control plane, or a machine that is
-          overloaded.
+        - `llmgw ctl events` shows when it went and came back.
+        - `systemctl status llmgw-agent` on the node, then the network to the control plane.
+        - Its engines answer gateways as long as those reach the node.
     """,
     cases=(
+        # For two minutes: `link.lost_after` was raised.
         Case(
-            at="5m",
-            series={series("llmgw_node_state", NODE, state="unreachable"): "0 1x10"},
+            at="18m",
+            series={series("llmgw_node_state", NODE, state="unreachable"): "0x12 1x2 0x20"},
             fires=({**NODE, "state": "unreachable"},),
         ),
-        Case(at="5m", series={series("llmgw_node_state", NODE, state="unreachable"): "0 1 1 0x10"}),
-    ),
-)
-
-AGENT_GONE = Alert(
-    name="LlmgwAgentGone",
-    expr='llmgw_node_state{state="unknown"} == 1',
-    hold="10m",
-    severity=WARNING,
-    summary="The agent of {{ $labels.node }} has not come back",
-    description="{{ $labels.node }} was not heard of since the control plane started.",
-    meaning="The control plane knows the node from before it started, and its agent has not"
-    " connected since.",
-    steps="""
-        - Does the agent run on the node (`systemctl status llmgw-agent`), and does it know
-          this control plane's address? Its log says what it tries.
-        - A machine that is gone: `llmgw ctl node rm NODE`.
-    """,
-    cases=(
+        # Again and again, each time for less than a minute.
         Case(
-            at="11m",
-            series={series("llmgw_node_state", NODE, state="unknown"): "1x15"},
-            fires=({**NODE, "state": "unknown"},),
+            at="30m",
+            series={series("llmgw_node_state", NODE, state="unreachable"): "0 0 0 1 0 0 0 1 " * 5},
+            fires=({**NODE, "state": "unreachable"},),
         ),
-        Case(at="11m", series={series("llmgw_node_state", NODE, state="unknown"): "1 1 0x15"}),
+        # Once, as a node that is restarted, or that is lost a moment later.
+        Case(
+            at="18m",
+            series={series("llmgw_node_state", NODE, state="unreachable"): "0x14 1 0x20"},
+        ),
     ),
 )
 
@@ -284,7 +273,6 @@ GROUP = Group(
     alerts=(
         LOST,
         UNREACHABLE,
-        AGENT_GONE,
         CERTIFICATE,
         DISK,
         SHARED_DISK,

@@ -3,9 +3,6 @@
 from llmgw.observability.alert import CRITICAL, WARNING, Alert, Case, Group
 from llmgw.observability.alerts.series import MODEL, series
 
-_SHARD = {"node": "gpu-01", "replica": "llama-7k2m9q", "rank": "0", **MODEL}
-
-
 DOWN = Alert(
     name="LlmgwModelDown",
     expr="llmgw_replicas_wanted > 0 and llmgw_replicas_serving == 0",
@@ -162,9 +159,9 @@ FIRST_TOKEN = Alert(
     meaning="Requests wait in an engine's queue, or prompts are longer than its prefill copes"
     " with.",
     steps="""
-        - The traffic dashboard shows what waits inside the engines: if much does, the model
-          needs more replicas or concurrency.
-        - Nothing waits: long prompts; compare prompt tokens per request with usual days.
+        - The traffic dashboard shows what is in flight: many more requests than the replicas take
+          at once wait in the engines' queues, and the model needs more replicas or concurrency.
+        - Few are in flight: long prompts; compare prompt tokens per request with usual days.
         - The GPU dashboard shows whether a device is slowed down by heat or power.
     """,
     cases=(
@@ -192,41 +189,6 @@ FIRST_TOKEN = Alert(
                 series("llmgw_time_to_first_token_seconds_bucket", MODEL, le="+Inf"): "7x30",
             },
         ),
-    ),
-)
-
-QUEUE = Alert(
-    name="LlmgwRequestsQueue",
-    expr="sum by (model) (llmgw_shard_requests_waiting)"
-    " > sum by (model) (llmgw_shard_requests_running)",
-    hold="10m",
-    severity=WARNING,
-    summary="{{ $labels.model }}: more requests wait than are worked on",
-    description="{{ $value }} requests wait inside its engines.",
-    meaning="The engines of a model have more in their queues than they work on: users wait.",
-    steps="""
-        - More replicas (`llmgw ctl model add FILE` with higher `replicas`), or more
-          `concurrency` where memory allows it.
-        - One replica alone has a queue: compare replicas on the node dashboards.
-    """,
-    cases=(
-        Case(
-            at="11m",
-            series={
-                series("llmgw_shard_requests_waiting", _SHARD): "9x15",
-                series("llmgw_shard_requests_running", _SHARD): "4x15",
-            },
-            fires=(MODEL,),
-            value="9",
-        ),
-        Case(
-            at="11m",
-            series={
-                series("llmgw_shard_requests_waiting", _SHARD): "9 9 3x15",
-                series("llmgw_shard_requests_running", _SHARD): "4x15",
-            },
-        ),
-        Case(at="11m", series={series("llmgw_shard_requests_waiting", _SHARD): "9x15"}),
     ),
 )
 
@@ -306,5 +268,5 @@ BROKEN = Alert(
 GROUP = Group(
     name="llmgw-traffic",
     title="Models and requests",
-    alerts=(DOWN, FEWER, REFUSED, FAILING, FIRST_TOKEN, QUEUE, STUCK, BROKEN),
+    alerts=(DOWN, FEWER, REFUSED, FAILING, FIRST_TOKEN, STUCK, BROKEN),
 )

@@ -125,18 +125,22 @@ _NVLINK = Row(
         Panel(
             "Joined",
             shows="Devices in an NVLink domain of several machines, 1 where they have joined it.",
-            empty="for devices in no such domain: a single machine's NVSwitch is none",
+            empty="for devices in no such domain (a single machine's NVSwitch is none), and where"
+            " it is not known whether nvidia-imex runs",
             queries=(Query(f"llmgw_gpu_nvlink_joined{{{_N}}}", "joined"),),
             kind=TABLE,
             width=16,
         ),
         Panel(
             "IMEX",
-            shows="Whether nvidia-imex runs on a node: without it a domain carries nothing.",
+            shows="Whether nvidia-imex runs on a node, and how many channels it has: without"
+            " either a domain carries nothing.",
             empty="on nodes that do not have it",
-            queries=(Query(f"llmgw_imex_up{{{_N}}}", "{{node}}"),),
+            queries=(
+                Query(f"llmgw_imex_up{{{_N}}}", "{{node}} runs"),
+                Query(f"llmgw_imex_channels{{{_N}}}", "{{node}} channels"),
+            ),
             least=0,
-            most=1,
         ),
     ),
 )

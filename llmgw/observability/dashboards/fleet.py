@@ -4,8 +4,8 @@ from llmgw.observability.panel import STAT, TABLE, Dashboard, Panel, Query, Row,
 
 _RED = "red"
 
-_OLD = "while no leader is scraped"
 _SETTLING = "until the known nodes have reported to a new leader"
+_NO_LEADER = f"while no leader is scraped, and {_SETTLING}"
 
 _OURS = "and on (instance, job) llmgw_build_info"
 """Every exporter has `process_` metrics: those of control planes alone, whatever the job's name."""
@@ -16,7 +16,7 @@ _GLANCE = Row(
         Panel(
             "Nodes ready",
             shows="Nodes whose agents are heard.",
-            empty=_OLD,
+            empty=_NO_LEADER,
             queries=(Query('llmgw_nodes{state="ready"}'),),
             kind=STAT,
             width=3,
@@ -26,7 +26,7 @@ _GLANCE = Row(
             "Nodes not ready",
             shows="Nodes that are unreachable, lost, or not heard of since the control plane"
             " started.",
-            empty=_OLD,
+            empty=_NO_LEADER,
             queries=(Query('sum(llmgw_nodes{state!="ready"})'),),
             kind=STAT,
             width=3,
@@ -149,15 +149,20 @@ _DEVICES = Row(
         ),
         Panel(
             "Devices",
-            shows="Devices of each class: held by replicas, free, and unhealthy.",
+            shows="Was the cluster full: devices of each class that replicas hold, that are free,"
+            " and that are neither, by reason: away (the node is not ready), unhealthy, foreign"
+            " (somebody else uses them), draining or cordoned. Each device is one of these: stacked"
+            " they reach the line of all devices.",
             empty=f"without devices, and {_SETTLING}",
             queries=(
                 Query("sum by (class) (llmgw_devices_in_use)", "{{class}} held"),
                 Query("sum by (class) (llmgw_devices_free)", "{{class}} free"),
-                Query("sum by (class) (llmgw_devices_unhealthy)", "{{class}} unhealthy"),
+                Query("sum by (class, reason) (llmgw_devices_unavailable)", "{{class}} {{reason}}"),
+                Query("sum(llmgw_devices)", "all devices"),
             ),
             least=0,
             stacked=True,
+            total="all devices",
         ),
         Panel(
             "Held beside busy",
@@ -193,7 +198,7 @@ _NODES = Row(
         Panel(
             "Nodes by state",
             shows="Nodes by whether they are heard.",
-            empty=_OLD,
+            empty=_NO_LEADER,
             queries=(Query("sum by (state) (llmgw_nodes)", "{{state}}"),),
             least=0,
             stacked=True,
@@ -202,7 +207,7 @@ _NODES = Row(
             "Cordoned, draining, with something wrong",
             shows="Nodes that an operator keeps out of placement, and nodes with a reason in their"
             " health.",
-            empty=_OLD,
+            empty=_NO_LEADER,
             queries=(
                 Query("sum by (wish) (llmgw_nodes_wished)", "{{wish}}"),
                 Query("llmgw_nodes_unhealthy", "something wrong"),

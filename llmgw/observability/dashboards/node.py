@@ -125,16 +125,6 @@ _ENGINES = Row(
             unit="bytes",
             least=0,
         ),
-        Panel(
-            "Requests in engines",
-            shows="Requests that engines work on, and that wait inside them, as they say.",
-            empty=f"{_NO_SHARD}, or its metrics can't be read",
-            queries=(
-                Query(f"llmgw_shard_requests_running{{{_N}}}", "{{replica}}/{{rank}} running"),
-                Query(f"llmgw_shard_requests_waiting{{{_N}}}", "{{replica}}/{{rank}} waiting"),
-            ),
-            least=0,
-        ),
     ),
 )
 

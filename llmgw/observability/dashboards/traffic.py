@@ -66,20 +66,6 @@ _REQUESTS = Row(
             least=0,
         ),
         Panel(
-            "Inside the engines",
-            shows="Requests that engines work on, and that wait inside them, as they say.",
-            empty="while no engine of the model runs, or its metrics can't be read",
-            queries=(
-                Query(
-                    f"sum by (model) (llmgw_shard_requests_running{{{_M}}})", "{{model}} running"
-                ),
-                Query(
-                    f"sum by (model) (llmgw_shard_requests_waiting{{{_M}}})", "{{model}} waiting"
-                ),
-            ),
-            least=0,
-        ),
-        Panel(
             "Replicas",
             shows="Replicas that serve, and that are wanted.",
             empty="for a model that is not in the catalog, and until the known nodes have reported"

@@ -39,9 +39,8 @@ class Space:
         self.weights = frozenset(
             held.name for held in self.node.inventory.weights or () if held.complete is not False
         )
-        self.foreign: Mapping[str, tuple[ForeignProcess, ...]] = {
-            reading.uuid: reading.foreign for reading in room.readings or () if reading.foreign
-        }
+        self.foreign = _strangers(room)
+        """By device, the processes that keep it; one that only draws does not."""
         self.links = slow_links(self.node.inventory.devices or ())
         """Devices with a slow PCIe link; they are given out last."""
         self._free: dict[str, tuple[Device, ...]] | None = None
@@ -152,6 +151,14 @@ class Room:
     def running(self, model: str) -> Iterable[str]:
         """Return the nodes on which a shard of a model is."""
         return self._running.get(model, ())
+
+
+def _strangers(room: NodeRoom) -> Mapping[str, tuple[ForeignProcess, ...]]:
+    found = (
+        (reading.uuid, tuple(one for one in reading.foreign or () if not one.only_draws))
+        for reading in room.readings or ()
+    )
+    return {uuid: strangers for uuid, strangers in found if strangers}
 
 
 def is_instance(device: Device) -> bool:

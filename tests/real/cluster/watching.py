@@ -2,6 +2,9 @@
 
 import http.client
 import json
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +19,24 @@ from tests.waiting import wait_for
 def node(cluster: LocalCluster, name: str) -> dict[str, Any]:
     found: dict[str, Any] = cluster.client().get(f"/nodes/{name}")
     return found
+
+
+def ctl(cluster: LocalCluster, *words: str) -> str:
+    """Return what `llmgw ctl` prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "llmgw", "ctl", *words],
+        env={
+            **os.environ,
+            "LLMGW_SERVER": f"http://{cluster.admin}",
+            "LLMGW_TOKEN_FILE": str(cluster.token_file),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def liveness(cluster: LocalCluster, name: str) -> str | None:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from llmgw.base.places import Places
-from llmgw.local.cluster import Layout, LocalCluster
-from tests.cluster import FAST
+from llmgw.local.cluster import Layout
+from tests.cluster import FAST, ClusterOfMachines
 from tests.real.prometheus.watched import Watched, watch
 
 
@@ -15,7 +15,7 @@ from tests.real.prometheus.watched import Watched, watch
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     place = tmp_path_factory.mktemp("watched")
     places = Places.find("agent", environ=os.environ, root=False)
-    cluster = LocalCluster(
+    cluster = ClusterOfMachines(
         Layout(
             directory=str(place / "cluster"),
             weights=str(places.weights),

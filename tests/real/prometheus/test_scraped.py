@@ -15,8 +15,9 @@ from llmgw.observability import promql
 from llmgw.observability.alert import Alert
 from llmgw.observability.alerts.table import ALERTS
 from llmgw.observability.dashboards.table import DASHBOARDS
+from tests.real.cluster.watching import ctl
 from tests.real.prometheus import expected
-from tests.real.prometheus.watched import Series, Watched, sysfs_has_ports, why_not
+from tests.real.prometheus.watched import WHOLE, Series, Watched, sysfs_has_ports, why_not
 from tests.waiting import wait_for
 
 pytestmark = [
@@ -58,6 +59,8 @@ def test_a_panel_has_data_where_it_should_and_none_where_nothing_is_read(
         found = watched.prometheus.query(query.expr)
         if wanted == expected.BY_MACHINE:
             continue
+        if isinstance(wanted, frozenset) and watched.no_whole:
+            wanted -= {WHOLE}
         if wanted is expected.SOME:
             assert found, query.expr
             _is_a_number(query.expr, watched)
@@ -65,8 +68,15 @@ def test_a_panel_has_data_where_it_should_and_none_where_nothing_is_read(
             assert nodes_of(found) == wanted, query.expr
             assert bool(found) == bool(wanted), query.expr
     if name in expected.SERIES:
-        first = watched.prometheus.query(PANELS[name].queries[0].expr)
-        assert len(first) == expected.SERIES[name]
+        assert len(_of(name, watched, whole=False)) == expected.SERIES[name]
+    if name in expected.SERIES_OF_WHOLE and not watched.no_whole:
+        assert len(_of(name, watched, whole=True)) == expected.SERIES_OF_WHOLE[name]
+
+
+def _of(name: str, watched: Watched, *, whole: bool) -> list[Series]:
+    """Return the series of a panel's first query that are, or are not, of the recorded machine."""
+    found = watched.prometheus.query(PANELS[name].queries[0].expr)
+    return [one for one in found if (one.labels.get("node") == WHOLE) == whole]
 
 
 def _is_a_number(expr: str, watched: Watched) -> None:
@@ -98,22 +108,31 @@ def test_an_alert_holds_exactly_where_it_should(alert: Alert, watched: Watched) 
     if alert.name in expected.HOLDS_BY_MACHINE:
         pytest.skip("what it says is of the machine that the test runs on")
     found = watched.prometheus.query(alert.expr)
-    labels = expected.HOLDS.get(alert.name)
-    if labels is None:
-        assert found == []
-    else:
-        assert found
-        for one in found:
-            assert labels.items() <= one.labels.items()
+    wanted = [
+        labels.items()
+        for labels in expected.HOLDS.get(alert.name, ())
+        if labels.get("node") != WHOLE or not watched.no_whole
+    ]
+    held = [one.labels.items() for one in found]
+    assert [items for items in held if not any(labels <= items for labels in wanted)] == []
+    assert [labels for labels in wanted if not any(labels <= items for items in held)] == []
 
 
 def test_an_alert_s_metrics_are_there_unless_nothing_is_read(watched: Watched) -> None:
     named = {name for alert in ALERTS for name in promql.metrics(alert.expr)}
     there = {name for name in named if watched.prometheus.query(f"count({name})")}
-    skipped = {"llmgw_gpu_xid_open"}
+    skipped = expected.OF_WHOLE if watched.no_whole else set()
     if sysfs_has_ports():
         skipped |= {name for name in named if name.startswith(OF_PORTS)}
     assert named - there - skipped == expected.ABSENT - skipped
+
+
+def test_the_recorded_machine_is_told_of_as_it_was_recorded(watched: Watched) -> None:
+    if watched.no_whole:
+        pytest.skip(watched.no_whole)
+    said = ctl(watched.cluster, "node", WHOLE)
+    for words in expected.WHOLE_PAGE:
+        assert words in said, said
 
 
 def test_an_alert_that_holds_waits_for_its_time_and_says_where_to_read_on(

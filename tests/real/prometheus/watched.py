@@ -17,12 +17,16 @@ from llmgw.cli.main import app
 from llmgw.local import demo_model
 from llmgw.local.cluster import LocalCluster
 from llmgw.model.catalog import SIMULATED, Model, Profile
+from tests.cluster import ClusterOfMachines
+from tests.fakes import recorded_machine
 from tests.fakes.nvidia_smi import FIXTURES, H100, MIG, StubNvidiaSmi
+from tests.fakes.recorded_machine import RecordedMachine
 from tests.real.cluster.watching import Asking, ready
 from tests.waiting import wait_for
 
-CARDS, PARTS, PLAIN = "h100", "mig", "cpu"
-"""The nodes: eight H100 with InfiniBand, one A100 cut into four instances, one without cards."""
+CARDS, PARTS, PLAIN, WHOLE = "h100", "mig", "cpu", "whole"
+"""The nodes: eight H100 with InfiniBand, one A100 cut into four instances, one without cards, and
+a recorded machine, where files can be laid over this one's."""
 
 ON_CPU, ON_GPU = "on-cpu", "on-gpu"
 """The models: the first one is asked for, the second one holds an H100 and is not."""
@@ -33,7 +37,7 @@ SETTLED = {
     "llmgw_leader_settled": 1,
     f'count(llmgw_gpu_health_age_seconds{{node="{CARDS}"}})': 8,
     f'count(llmgw_gpu_health_age_seconds{{node="{PARTS}"}})': 1,
-    "count(llmgw_gpu_nvlinks_down)": 9,
+    f'count(llmgw_gpu_nvlinks_down{{node!="{WHOLE}"}})': 9,
     "min(count_over_time(llmgw_gpu_nvlink_errors_total[5m]))": 2,
     "count(llmgw_fabric_subnet_managers)": 1,
     "min(count_over_time(llmgw_ib_port_flaps_total[5m]))": 2,
@@ -45,6 +49,18 @@ SETTLED = {
     "min(count_over_time(llmgw_tokens_total[1m]))": 2,
 }
 """What is there once everything that is read at all was read, and scraped twice where it counts."""
+
+SETTLED_WHOLE = {
+    f'count(llmgw_gpu_health_age_seconds{{node="{WHOLE}"}})': 8,
+    f'count(llmgw_gpu_nvlinks_down{{node="{WHOLE}"}})': 8,
+    f'min(count_over_time(llmgw_gpu_nvlink_errors_total{{node="{WHOLE}"}}[5m]))': 2,
+    f'min(count_over_time(llmgw_ib_port_counter_total{{node="{WHOLE}"}}[5m]))': 2,
+    f'count(llmgw_node_power_watts{{node="{WHOLE}"}})': 1,
+    "count(llmgw_gpu_xid_open)": 1,
+    "count(llmgw_gpu_nvlink_joined)": 1,
+    "count(llmgw_imex_up)": 1,
+}
+"""The same of the recorded machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +117,12 @@ class Prometheus:
 class Watched:
     """All of it."""
 
-    cluster: LocalCluster
+    cluster: ClusterOfMachines
     prometheus: Prometheus
     cards: StubNvidiaSmi
     user: Asking
+    no_whole: str
+    """Why there is no recorded machine among its nodes; empty: there is one."""
 
     def until(self, expr: str, least: float, timeout: float = 60.0) -> None:
         """Wait until Prometheus gives at least that."""
@@ -117,8 +135,9 @@ class Watched:
             assert self.user.stream(tokens=4).finished()
 
 
-def watch(cluster: LocalCluster, place: Path) -> Watched:
+def watch(cluster: ClusterOfMachines, place: Path) -> Watched:
     """Start it, and return when Prometheus has seen everything that can be seen."""
+    no_whole = recorded_machine.why_not(place / "tried")
     cards = StubNvidiaSmi(place / "cards", H100)
     _fabric_tools(cards.bin)
     parts = StubNvidiaSmi(place / "parts", MIG)
@@ -127,8 +146,10 @@ def watch(cluster: LocalCluster, place: Path) -> Watched:
     cluster.start_gateway()
     for node, tool in ((CARDS, cards), (PARTS, parts)):
         path = f"{tool.bin}:{cluster.owner.environ['PATH']}"
-        cluster.start_agent(node, environ={"PATH": path})
-    cluster.start_agent(PLAIN)
+        cluster.start_agent(node, environ={"PATH": path}, labels={"models": "yes"})
+    cluster.start_agent(PLAIN, labels={"models": "yes"})
+    if not no_whole:
+        cluster.start_machine(WHOLE, RecordedMachine(place / "whole"))
     for model in _models():
         cluster.put_model(model)
     watched = Watched(
@@ -136,6 +157,7 @@ def watch(cluster: LocalCluster, place: Path) -> Watched:
         Prometheus(cluster, _configured(cluster, place / "observability")),
         cards,
         Asking(cluster, cluster.make_key("user"), ON_CPU),
+        no_whole,
     )
     ready(cluster, ON_CPU, timeout=90)
     _idle_memory(watched)
@@ -145,7 +167,13 @@ def watch(cluster: LocalCluster, place: Path) -> Watched:
 
 
 def _models() -> tuple[Model, ...]:
-    on_gpu = Profile(engine=SIMULATED, gpus=1, device_classes=("h100-80g",), concurrency=8)
+    on_gpu = Profile(
+        engine=SIMULATED,
+        gpus=1,
+        device_classes=("h100-80g",),
+        concurrency=8,
+        node_selector={"models": "yes"},
+    )
     return demo_model.simulated(ON_CPU), Model(name=ON_GPU, profiles=(on_gpu,))
 
 
@@ -185,7 +213,8 @@ def _idle_memory(watched: Watched) -> None:
 
 
 def _settle(watched: Watched) -> None:
-    for expr, least in SETTLED.items():
+    more = {} if watched.no_whole else SETTLED_WHOLE
+    for expr, least in {**SETTLED, **more}.items():
         watched.until(expr, least, 90)
     # Rates need samples before and after: the next requests come between two scrapes.
     watched.traffic(2)

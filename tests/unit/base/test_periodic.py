@@ -1,7 +1,11 @@
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, MutableMapping
 from contextlib import asynccontextmanager
+from typing import Any
 
+from structlog.testing import capture_logs
+
+from llmgw.base.errors import TimedOut, Unreadable
 from llmgw.base.periodic import Periodic
 from tests.fakes.clock import FakeClock, settle
 
@@ -93,3 +97,47 @@ async def test_the_period_is_asked_each_time(clock: FakeClock) -> None:
         assert periodic.passes == 2
         await clock.advance(1.0)
         assert periodic.passes == 3
+
+
+class Failing:
+    """A pass that fails with what the test puts there, each time in other words."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self.clock = clock
+        self.failures: list[Exception] = []
+
+    async def act(self) -> str:
+        if self.failures:
+            raise self.failures.pop(0)
+        return "caught up"
+
+    async def logged(self, *failures: Exception) -> list[MutableMapping[str, Any]]:
+        """Return what is logged above debug, of failures ten seconds apart and one recovery."""
+        periodic = Periodic("p", lambda: 10.0, self.act, self.clock)
+        self.failures = list(failures)
+        with capture_logs() as found:
+            for _ in range(len(failures) + 1):
+                await periodic.run_once()
+                await self.clock.advance(10.0)
+        return [line for line in found if line["log_level"] != "debug"]
+
+
+async def test_a_series_of_failures_is_one_line_and_its_end_another(clock: FakeClock) -> None:
+    troubles = (TimedOut("port 0: no end"), TimedOut("port 1: no end"), Unreadable("port 0: odd"))
+    failed, recovered = await Failing(clock).logged(*troubles)
+    assert (failed["event"], failed["error"]) == ("pass failed", "port 0: no end")
+    assert "exc_info" not in failed
+    assert (recovered["event"], recovered["sentence"]) == ("pass recovered", "caught up")
+    assert recovered["failed_seconds"] == 30.0
+
+
+async def test_what_nobody_foresaw_is_logged_once_with_its_traceback(clock: FakeClock) -> None:
+    bug, again = ZeroDivisionError("in a parser"), KeyError("in another")
+    first, traced, _ = await Failing(clock).logged(TimedOut("no end"), bug, again)
+    assert ("exc_info" in first, traced["exc_info"]) == (False, bug)
+
+
+async def test_each_series_is_logged(clock: FakeClock) -> None:
+    failing = Failing(clock)
+    assert len(await failing.logged(TimedOut("no end"))) == 2
+    assert len(await failing.logged(TimedOut("no end"))) == 2

@@ -14,7 +14,9 @@ FIRST: Key = (PORT, "mlx5_0/1")
 def port(
     state: str | None = "ACTIVE", downed: int | None = None, master: str | None = None
 ) -> Port:
-    counters = None if downed is None else (PortCounter(name="link_downed", value=downed),)
+    full = downed == 255
+    counter = PortCounter(name="link_downed", value=downed or 0, at_ceiling=full or None)
+    counters = None if downed is None else (counter,)
     return Port(adapter="mlx5_0", number=1, state=state, master_guid=master, counters=counters)
 
 
@@ -78,6 +80,19 @@ def test_a_port_without_that_counter_is_counted_by_its_state():
     assert node.known[FIRST].total == 1
 
 
+def test_a_port_whose_counter_stands_at_its_most_is_counted_by_its_state() -> None:
+    node = Told()
+    node.ports(port(downed=254))
+    totals = []
+    for state in ("DOWN", "ACTIVE", "DOWN", "INIT", "ACTIVE", "DOWN"):
+        node.ports(port(state, downed=255))
+        totals.append(node.known[FIRST].total)
+    assert totals == [1, 1, 2, 2, 2, 3]
+    node.ports(port("ACTIVE", downed=0))
+    node.ports(port("DOWN", downed=1))
+    assert node.known[FIRST].total == 4
+
+
 def test_a_counter_that_begins_anew_takes_nothing_back():
     node = Told({FIRST: Seen(value="ACTIVE", reading=200, total=7)})
     assert node.ports(port(downed=0)) == []
@@ -101,6 +116,26 @@ def test_another_master_is_told_with_both():
     node.ports(port(master="0x1"))
     assert node.ports(port(master="0x2")) == ["port mlx5_0/1: master subnet manager 0x1 → 0x2"]
     assert node.ports(port(master="0x2")) == []
+
+
+def test_a_master_that_is_no_longer_seen_is_told_and_so_is_its_return() -> None:
+    node = Told()
+    node.ports(port(master="0x1"))
+    assert node.ports(port()) == ["port mlx5_0/1: master subnet manager 0x1 → -"]
+    assert node.ports(port()) == []
+    assert node.ports(port(master="0x1")) == ["port mlx5_0/1: master subnet manager - → 0x1"]
+    assert Told().ports(port()) == []
+
+
+def test_a_master_that_came_back_within_a_minute_is_told_as_that() -> None:
+    node = Told()
+    node.ports(port(master="0x1"))
+    node.ports(port())
+    found, _ = differences(node.known, Heartbeat(sequence=1, ports=(port(master="0x1"),)), str)
+    (back,) = found
+    assert back.words("0x1", 0) == (
+        "port mlx5_0/1: master subnet manager 0x1 again, after it was another or none"
+    )
 
 
 def test_what_is_not_said_stays_as_it_is_known():

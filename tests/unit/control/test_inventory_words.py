@@ -3,13 +3,22 @@
 import msgspec
 import pytest
 
-from llmgw.control.inventory import device_named, differences, worse
+from llmgw.control.inventory import device_named, worse
+from llmgw.control.news import differences, registered
 from llmgw.control.plane import Plane
 from llmgw.control.probing import news
 from llmgw.model.device import MIG, Device, NvlinkFabric, PciLink
 from llmgw.model.events import Event
-from llmgw.model.fabric import Port
-from llmgw.model.node import Inventory, NodeWarning, ProbeState, WeightsHeld
+from llmgw.model.fabric import NvlinkDomain, Port, SubnetManager
+from llmgw.model.node import (
+    Filesystem,
+    Host,
+    Inventory,
+    Node,
+    NodeWarning,
+    ProbeState,
+    WeightsHeld,
+)
 from tests.fakes.clock import FakeClock, settle
 from tests.fakes.planes import make_plane, running
 from tests.fakes.scripted_agent import FakeAgent
@@ -55,6 +64,102 @@ def warned(*words: str) -> Inventory:
 )
 def test_what_changed_of_a_device_is_told(old: Inventory, new: Inventory, words: tuple[str, ...]):
     assert differences(old, new) == tuple(f"gpu0 (H100): {one}" for one in words)
+
+
+EIGHT = tuple(Device(uuid=f"GPU-{n}", number=n, name="H100") for n in range(8))
+PORT = Port(adapter="mlx5_0", number=1, state="ACTIVE")
+DOMAIN = NvlinkDomain(
+    cluster_uuid="b2daed23", clique_id=1, imex_running=True, imex_channels=("channel0",)
+)
+
+
+def nvlink(**more) -> Inventory:
+    return Inventory(nvlink_domain=msgspec.structs.replace(DOMAIN, **more))
+
+
+def host(**more) -> Inventory:
+    return Inventory(host=Host(**more))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (Inventory(devices=()), Inventory(devices=EIGHT), ("gpu0-gpu7 (H100) are there now",)),
+        (Inventory(), Inventory(devices=EIGHT[:1]), ("gpu0 (H100) is there now",)),
+        (
+            Inventory(devices=EIGHT[:1]),
+            Inventory(devices=(*EIGHT[:3], Device(uuid="x", number=9, device_class="a100-80g"))),
+            ("gpu1, gpu2 (H100) are there now", "gpu9 (a100-80g) is there now"),
+        ),
+        (card(), card(device_class="h100-80g"), ("gpu0 (H100): class - → h100-80g",)),
+        (
+            card(mig_enabled=False, memory_bytes=80 * 10**9),
+            card(mig_enabled=True, memory_bytes=40 * 10**9),
+            ("gpu0 (H100): MIG mode off → on", "gpu0 (H100): memory 80 GB → 40 GB"),
+        ),
+        (Inventory(ports=()), Inventory(ports=(PORT,)), ("port mlx5_0/1 is there now: ACTIVE",)),
+        (Inventory(), Inventory(ports=(PORT,)), ("port mlx5_0/1 is there now: ACTIVE",)),
+        (Inventory(ports=(PORT,)), Inventory(ports=()), ("port mlx5_0/1 is gone",)),
+        (host(), host(memory_bytes=34 * 10**9, cpus=4), ("memory - → 34 GB", "CPUs - → 4")),
+        (host(nvidia_driver=None), host(nvidia_driver="570"), ("NVIDIA driver - → 570",)),
+        (
+            host(cpu_extensions=("avx", "fma")),
+            host(cpu_extensions=("avx", "avx2")),
+            ("CPU extensions came: avx2", "CPU extensions went: fma"),
+        ),
+        (
+            Inventory(),
+            nvlink(),
+            (
+                "NVLink domain - → b2daed23/1",
+                "nvidia-imex runs",
+                "channels of nvidia-imex - → 1",
+            ),
+        ),
+        (nvlink(), nvlink(clique_id=2), ("NVLink domain b2daed23/1 → b2daed23/2",)),
+        (nvlink(), nvlink(imex_running=False), ("nvidia-imex does not run",)),
+        (nvlink(), nvlink(imex_running=None), ("nvidia-imex is not seen any more",)),
+        (nvlink(), nvlink(imex_channels=()), ("channels of nvidia-imex 1 → 0",)),
+        (
+            Inventory(filesystems=(Filesystem(mount="/"), Filesystem(mount="/old"))),
+            Inventory(filesystems=(Filesystem(mount="/"), Filesystem(mount="/data"))),
+            ("filesystems came: /data", "filesystems went: /old"),
+        ),
+        (
+            Inventory(engines_probed=False, can_install=("a", "b")),
+            Inventory(engines_probed=True, can_install=("a", "c")),
+            ("has looked for its engines", "can install c", "can no longer install b"),
+        ),
+    ],
+)
+def test_what_placement_looks_at_is_told_when_it_changes(
+    old: Inventory, new: Inventory, words: tuple[str, ...]
+) -> None:
+    assert differences(old, new) == words
+    assert differences(new, new) == ()
+
+
+def test_labels_that_changed_are_told() -> None:
+    old = Node(id="n", labels={"rack": "7", "zone": "a"})
+    new = Node(id="n", labels={"rack": "8", "tier": "fast"})
+    assert registered(old, new) == (
+        "label rack: 7 → 8",
+        "label tier: - → fast",
+        "label zone: a → -",
+    )
+    assert registered(old, old) == ()
+
+
+def test_an_address_and_abilities_that_changed_are_told() -> None:
+    old = Node(id="n", features=("start_shard", "read_log"))
+    new = Node(id="n", address="10.0.0.9", features=("start_shard", "look"))
+    assert registered(old, new) == (
+        "address - → 10.0.0.9",
+        "abilities of its agent came: look",
+        "abilities of its agent went: read_log",
+    )
+    silent = Node(id="n", features=None)
+    assert registered(old, silent) == registered(silent, old) == ()
 
 
 def test_a_port_tells_fabric_master_and_network_apart():
@@ -146,3 +251,57 @@ async def test_a_node_tells_people_what_became_of_it(clock: FakeClock):
             ("info", "gpu0 (H100): fine"),
             ("info", "reads gpus again"),
         ]
+
+
+async def test_managers_are_shown_as_long_as_a_port_sees_their_master(clock: FakeClock):
+    plane = make_plane(clock)
+    manager = SubnetManager(guid="0xb", state="standby", master_guid="0xa")
+    sees = Port(adapter="mlx5_0", number=1, state="ACTIVE", master_guid="0xa")
+    blind = msgspec.structs.replace(sees, master_guid=None)
+
+    def shown() -> tuple[SubnetManager, ...] | None:
+        node = plane.fleet.node("gpu-01")
+        (room,) = plane.fleet.observed().nodes
+        assert node is not None
+        assert room.node.inventory.subnet_managers == node.inventory.subnet_managers
+        return node.inventory.subnet_managers
+
+    async with running(plane):
+        agent = FakeAgent("gpu-01")
+        agent.inventory = Inventory(ports=(sees,), subnet_managers=(manager,))
+        await agent.connect(plane.agents)
+        assert shown() == (manager,)
+        agent.beat(ports=(blind,))
+        await settle()
+        assert shown() == ()
+        # The agent tells of managers when they change: it does not tell of these again.
+        agent.beat(ports=(sees,))
+        await settle()
+        assert shown() == (manager,)
+
+
+async def test_a_node_that_gets_what_it_lacked_tells_people_so(clock: FakeClock):
+    plane = make_plane(clock)
+    async with running(plane):
+        agent = FakeAgent("gpu-01")
+        agent.inventory = Inventory(devices=())
+        await agent.connect(plane.agents)
+        before = len(events(plane))
+        agent.say(inventory=Inventory(devices=EIGHT))
+        await settle()
+        assert events(plane)[before:] == [("info", "gpu0-gpu7 (H100) are there now")]
+
+
+async def test_labels_of_an_agent_that_registers_anew_are_told_when_they_changed(
+    clock: FakeClock,
+):
+    plane = make_plane(clock)
+    async with running(plane):
+        agent = FakeAgent("gpu-01")
+        await agent.connect(plane.agents)
+        before = len(events(plane))
+        await agent.connect(plane.agents)
+        assert events(plane)[before:] == []
+        agent.labels = {"zone": "b"}
+        await agent.connect(plane.agents)
+        assert events(plane)[before:] == [("info", "label zone: a → b")]

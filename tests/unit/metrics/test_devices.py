@@ -2,7 +2,7 @@
 
 import pytest
 
-from llmgw.control.metrics.onenode import OLD_HEALTH_SECONDS, OLD_SECONDS
+from llmgw.control.current import OLD_SECONDS
 from llmgw.model.device import (
     GPU,
     MIG,
@@ -13,6 +13,8 @@ from llmgw.model.device import (
     PciLink,
     Xid,
 )
+from llmgw_agent.parse.kernel_log import LogReader
+from llmgw_agent.probe.xid_book import XidBook
 from tests.fakes.fleets import NOW
 from tests.unit.metrics.scraped import by, named, of_devices, values
 
@@ -63,14 +65,14 @@ def test_a_reading_older_than_a_minute_is_left_out_its_heartbeats_age_included()
     assert values(snapshot, "llmgw_gpu_reading_age_seconds") == {("gpu-01", "", "b"): 33.0}
 
 
-def test_health_that_is_read_each_minute_is_left_out_after_two() -> None:
+def test_health_older_than_a_minute_is_left_out_its_heartbeats_age_included() -> None:
     def at(age: float, beat_age: float) -> dict[tuple[str, ...], float]:
         health = DeviceHealth(uuid="u", nvlinks=18, age=age)
         snapshot = of_devices(ONE, health=(health,), at=NOW - beat_age)
         return values(snapshot, "llmgw_gpu_nvlinks")
 
-    assert at(60.0, OLD_SECONDS) == {AT: 18}
-    assert at(OLD_HEALTH_SECONDS - 10.0, 11.0) == {}
+    assert at(45.0, OLD_SECONDS - 45.0) == {AT: 18}
+    assert at(45.0, OLD_SECONDS - 44.0) == {}
 
 
 @pytest.mark.parametrize("liveness", ["unreachable", "lost"])
@@ -115,6 +117,28 @@ def test_a_cards_figures_stay_the_cards_and_an_instance_has_its_own() -> None:
     (labels,) = values(snapshot, "llmgw_gpu_info")
     assert labels[-2:] == ("1g.10gb", "GPU-2")
     assert values(snapshot, "llmgw_gpu_sample_missing") == {}
+
+
+def test_the_memory_of_a_card_that_is_cut_is_told_by_its_instances_alone() -> None:
+    card = Device(uuid="GPU-2", kind=GPU, number=2, device_class="h100", mig_enabled=True)
+    part = Device(
+        uuid="MIG-1", kind=MIG, number=1203, card_uuid="GPU-2", device_class="h100-mig-1g.10gb"
+    )
+    readings = (
+        DeviceSample(uuid="GPU-2", memory_used_bytes=9, memory_total_bytes=80, power_watts=212.0),
+        DeviceSample(uuid="MIG-1", memory_used_bytes=7, memory_total_bytes=10),
+        DeviceSample(uuid="u", memory_used_bytes=1, memory_total_bytes=2),
+    )
+    for listed in ((card, part, ONE), (part, ONE)):
+        snapshot = of_devices(*listed, readings=readings)
+        used = values(snapshot, "llmgw_gpu_memory_used_bytes")
+        assert by(used, 2) == {("MIG-1",): 7, ("u",): 1}
+        assert by(values(snapshot, "llmgw_gpu_memory_bytes"), 2) == {("MIG-1",): 10, ("u",): 2}
+        assert by(values(snapshot, "llmgw_gpu_power_watts"), 2) == {("GPU-2",): 212.0}
+    classes = by(values(of_devices(card, part), "llmgw_gpu_info"), 2, 4)
+    assert set(classes) == {("GPU-2", ""), ("MIG-1", "h100-mig-1g.10gb")}
+    whole = Device(uuid="GPU-2", kind=GPU, number=2, device_class="h100", mig_enabled=False)
+    assert set(by(values(of_devices(whole), "llmgw_gpu_info"), 4)) == {("h100",)}
 
 
 def test_what_others_hold_is_unknown_when_one_of_them_does_not_tell() -> None:
@@ -183,6 +207,25 @@ def test_a_driver_error_is_open_until_it_is_known_to_be_over() -> None:
     seen = values(snapshot, "llmgw_gpu_xid_last_seen_timestamp_seconds")
     assert by(seen, 3) == {("79",): NOW - 5.5}
     assert by(values(snapshot, "llmgw_gpu_xid_open"), 3) == {("79",): 1, ("999",): 1}
+
+
+def test_errors_of_a_log_have_what_the_alerts_on_them_ask_for() -> None:
+    lines = (
+        "[10.0] NVRM: Xid (PCI:0000:38:00): 31, pid=5, name=vllm, Ch 00000008, MMU Fault\n"
+        "[11.0] NVRM: Xid (PCI:0000:38:00): 94, pid=5, name=vllm, Ch 00000008\n"
+        "[12.0] NVRM: Xid (PCI:0000:38:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen"
+        " off the bus.\n"
+    )
+    book = XidBook()
+    for number, event in enumerate(LogReader().read(lines)):
+        book.take(event, NOW + number, float(number))
+    health = DeviceHealth(uuid="u", xids=book.xids("0000:38:00"))
+    snapshot = of_devices(ONE, health=(health,))
+    last = by(values(snapshot, "llmgw_gpu_xid_last_seen_timestamp_seconds"), 3, 4)
+    assert last["31", "restart_application"] == NOW
+    assert last["94", "restart_application"] == NOW + 1
+    # What leaves no fault behind is never open: an alert on it can't ask for that.
+    assert {code for (code,) in by(values(snapshot, "llmgw_gpu_xid_open"), 3)} == {"79"}
 
 
 def test_a_slow_slot_shows_as_fewer_lanes_than_there_could_be() -> None:

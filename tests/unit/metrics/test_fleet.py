@@ -1,5 +1,7 @@
 """Sums over the fleet: nodes by state, devices by class, replicas, refusals, and traffic."""
 
+import pytest
+
 from llmgw.control.metrics.collector import gather
 from llmgw.model.device import GPU, MIG, Device, DeviceSample, ForeignProcess
 from llmgw.model.gateway import Endpoint, ModelTraffic, ReplyCount, Route
@@ -57,6 +59,53 @@ def test_devices_are_counted_by_class() -> None:
         ("h100",): 1,
         ("unknown",): 1,
     }
+
+
+WHOLE = ("llmgw_devices_in_use", "llmgw_devices_free")
+FOREIGN = DeviceSample(uuid="1", foreign=(ForeignProcess(pid=7),))
+
+
+@pytest.mark.parametrize(
+    ("where", "unhealthy", "foreign", "held", "part"),
+    [
+        ({}, (), False, False, "free"),
+        ({}, (), False, True, "held"),
+        ({"liveness": "lost", "wish": "cordoned"}, ("XID 79",), True, True, "held"),
+        ({"liveness": "lost", "wish": "cordoned"}, ("XID 79",), True, False, "away"),
+        ({"liveness": None}, (), False, False, "away"),
+        ({"wish": "cordoned"}, ("XID 79",), True, False, "unhealthy"),
+        ({"wish": "cordoned"}, (), True, False, "foreign"),
+        ({"wish": "draining"}, (), False, False, "draining"),
+        ({"wish": "cordoned"}, (), False, False, "cordoned"),
+    ],
+)
+def test_each_device_is_in_one_part_of_the_whole(
+    where: dict[str, object], unhealthy: tuple[str, ...], foreign: bool, held: bool, part: str
+) -> None:
+    one = room("a", gpu("1", unhealthy=unhealthy), held=("1",) if held else (), **where)
+    readings = (FOREIGN,) if foreign else ()
+    snapshot = seen(
+        rooms=(NodeRoom(node=one.node, bookings=one.bookings, readings=readings),),
+    )
+    in_use, free = (values(snapshot, name)["h100",] for name in WHOLE)
+    other = values(snapshot, "llmgw_devices_unavailable")
+    parts = {"held": in_use, "free": free} | {reason: n for (_, reason), n in other.items()}
+    assert [name for name, count in parts.items() if count] == [part]
+    assert sum(parts.values()) == values(snapshot, "llmgw_devices")["h100",] == 1
+
+
+def test_a_card_that_is_cut_draws_once_under_the_class_of_the_whole_card() -> None:
+    card = Device(uuid="card", kind=GPU, device_class="a100-80g", mig_enabled=True)
+    parts = tuple(
+        Device(uuid=f"p{n}", kind=MIG, device_class="a100-80g-mig-1g.20gb", card_uuid="card")
+        for n in range(4)
+    )
+    readings = (DeviceSample(uuid="card", power_watts=212.0),)
+    for listed in ((card, *parts), parts):
+        one = room("a", *listed)
+        snapshot = seen(rooms=(one,), samples={"a": beat("a", devices=readings)})
+        assert values(snapshot, "llmgw_devices_power_watts") == {("a100-80g",): 212.0}
+        assert values(snapshot, "llmgw_devices") == {("a100-80g-mig-1g.20gb",): 4}
 
 
 def test_a_device_that_somebody_else_uses_is_not_free() -> None:

@@ -54,7 +54,7 @@ REQUIRED = """
     llmgw_gpu_xid_events_total llmgw_gpu_row_remap_pending llmgw_gpu_row_remap_failed
     llmgw_gpu_nvlink_errors_total llmgw_gpu_throttle_reason llmgw_gpu_sample_missing
     llmgw_node_temperature_celsius llmgw_node_filesystem_bytes llmgw_node_filesystem_free_bytes
-    llmgw_shard_requests_waiting llmgw_nodes llmgw_devices llmgw_devices_in_use
+    llmgw_devices_unavailable llmgw_imex_channels llmgw_nodes llmgw_devices llmgw_devices_in_use
     llmgw_devices_free llmgw_devices_unhealthy llmgw_devices_busy_ratio
     llmgw_fabric_weights_bytes llmgw_placement_refusals
 """

@@ -1,15 +1,28 @@
 """Nodes: cores, memory, disks, weights, sensors, sources of facts, ports and fabrics."""
 
 import msgspec
+import pytest
 
-from llmgw.control.metrics.onenode import OLD_SECONDS
+from llmgw.control.current import OLD_SECONDS, READ_BY
+from llmgw.control.metrics.snapshot import Snapshot
+from llmgw.model.condition import fabric_facts
 from llmgw.model.device import Device, NvlinkFabric
 from llmgw.model.fabric import NvlinkDomain, Port, PortCounter, SubnetManager
 from llmgw.model.node import Filesystem, Host, Inventory, ProbeState, Sensor, WeightsHeld
 from llmgw.model.shard import ShardUse
 from llmgw.plan.records import Booking, NodeRoom
 from tests.fakes.fleets import GB, NOW
-from tests.unit.metrics.scraped import beat, by, named, of_devices, of_node, room, seen, values
+from tests.unit.metrics.scraped import (
+    beat,
+    by,
+    named,
+    of_devices,
+    of_node,
+    parsed,
+    room,
+    seen,
+    values,
+)
 
 
 def test_memory_used_needs_both_figures() -> None:
@@ -24,6 +37,41 @@ def test_a_measurement_older_than_a_minute_is_left_out() -> None:
     fresh = beat("fresh", NOW - OLD_SECONDS, cpus=2)
     snapshot = seen(rooms=(room("old"), room("fresh")), samples={"old": old, "fresh": fresh})
     assert values(snapshot, "llmgw_node_cpus") == {("fresh",): 2}
+
+
+def test_a_measurement_is_as_old_as_its_source_says_and_its_heartbeat() -> None:
+    def told(age: float) -> set[str]:
+        probes = tuple(ProbeState(name=name, age=age) for name in READ_BY)
+        said = beat(
+            at=NOW - 20,
+            cpus=2,
+            cpu_percent=1.0,
+            memory_bytes=8,
+            memory_available_bytes=5,
+            filesystems=(Filesystem(mount="/", total_bytes=10, free_bytes=4),),
+            shards=(ShardUse(replica="m-1", cpu_cores=1.0),),
+            sensors=(Sensor(kind="temperature", label="Inlet", value=20.0),),
+            ports=(UP,),
+            probes=probes,
+        )
+        everything = named(of_node(room("gpu-01"), said), ("llmgw_node", "llmgw_shard", "llmgw_ib"))
+        return everything - named(of_node(room("gpu-01"), beat()))
+
+    assert told(40.0) == {
+        "llmgw_node_cpus",
+        "llmgw_node_cpu_utilization_percent",
+        "llmgw_node_memory_bytes",
+        "llmgw_node_memory_used_bytes",
+        "llmgw_node_memory_available_bytes",
+        "llmgw_node_filesystem_bytes",
+        "llmgw_node_filesystem_free_bytes",
+        "llmgw_shard_cpu_cores",
+        "llmgw_node_temperature_celsius",
+        "llmgw_ib_port_active",
+        "llmgw_ib_port_rate_gbps",
+        "llmgw_ib_port_counter_total",
+    }
+    assert told(40.1) == set()
 
 
 def test_memory_that_shards_were_given_is_unknown_when_one_does_not_tell() -> None:
@@ -89,11 +137,12 @@ def test_sensors_are_told_by_kind_and_one_that_reads_nothing_is_absent() -> None
 
 
 def test_what_engines_use_names_the_model() -> None:
-    uses = (ShardUse(replica="m-1", cpu_cores=5.2, memory_bytes=9, requests_waiting=0),)
+    uses = (ShardUse(replica="m-1", cpu_cores=5.2, memory_bytes=9),)
     snapshot = of_node(room("gpu-01"), beat(shards=uses), models_of={"m-1": "m"})
     assert values(snapshot, "llmgw_shard_cpu_cores") == {("gpu-01", "m-1", "0", "m"): 5.2}
-    assert values(snapshot, "llmgw_shard_requests_waiting") == {("gpu-01", "m-1", "0", "m"): 0}
-    assert "llmgw_shard_requests_running" not in named(snapshot)
+    assert values(snapshot, "llmgw_shard_memory_bytes") == {("gpu-01", "m-1", "0", "m"): 9}
+    silent = beat(shards=(ShardUse(replica="m-1"),))
+    assert named(of_node(room("gpu-01"), silent), "llmgw_shard") == set()
 
 
 def test_a_source_of_facts_that_fails_says_so_and_since_when() -> None:
@@ -177,6 +226,39 @@ def test_a_second_master_and_a_missing_standby_are_problems() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "port",
+    [
+        msgspec.structs.replace(UP, master_guid=None),
+        msgspec.structs.replace(UP, state="DOWN", master_guid=None),
+        msgspec.structs.replace(UP, master_guid="0xc"),
+    ],
+)
+def test_managers_of_a_master_that_no_port_sees_any_more_make_no_fabric(port: Port) -> None:
+    managers = (
+        SubnetManager(guid="0xa", state="master", master_guid="0xa"),
+        SubnetManager(guid="0xb", state="standby", master_guid="0xa"),
+    )
+    one = room("gpu-01", inventory=on_fabric(*managers))
+    found = parsed(of_node(one, beat(ports=(port,))))
+    fabrics = {
+        sample.labels["fabric"]
+        for name, metric in found.items()
+        if name.startswith("llmgw_fabric_")
+        for sample in metric.samples
+    }
+    assert fabrics == ({"0xc"} if port.master_guid else set())
+
+
+def test_ports_that_could_not_be_read_for_a_minute_make_no_fabric() -> None:
+    managers = (SubnetManager(guid="0xa", state="master", master_guid="0xa"),)
+    has = Inventory(ports=(UP,), subnet_managers=managers)
+    assert named(of_node(room("gpu-01", inventory=has)), "llmgw_fabric") != set()
+    assert named(of_node(room("gpu-01", inventory=has), beat()), "llmgw_fabric") == set()
+    old = beat(at=NOW - 10, ports=(UP,), probes=(ProbeState(name="ports", age=51.0),))
+    assert named(of_node(room("gpu-01", inventory=has), old), ("llmgw_fabric", "llmgw_ib")) == set()
+
+
 def test_roce_is_a_fabric_without_subnet_managers() -> None:
     port = msgspec.structs.replace(UP, master_guid=None, network="10.1.0.0/24")
     snapshot = of_node(room("gpu-01"), beat(ports=(port,)))
@@ -199,11 +281,20 @@ def test_weights_of_a_fabric_are_counted_once_however_many_nodes_hold_them() -> 
     assert values(snapshot, "llmgw_fabric_nodes") == {("0xa",): 2}
 
 
+REAL = "b2daed23-0000-0000-0000-000000000000"
+IN_DOMAIN = NvlinkFabric(state="Completed", status="Success", cluster_uuid=REAL, clique_id=1)
+OPEN = NvlinkDomain(imex_running=True, imex_channels=("channel0",))
+
+
+def in_domain(fabric: NvlinkFabric, domain: NvlinkDomain | None) -> Snapshot:
+    device = Device(uuid="u", nvlink=fabric)
+    return of_devices(device, inventory=Inventory(devices=(device,), nvlink_domain=domain))
+
+
 def test_a_cluster_of_zeros_is_no_nvlink_domain() -> None:
     def told(**fields: object) -> dict[tuple[str, ...], float]:
         fabric = NvlinkFabric(**fields)  # type: ignore[arg-type]
-        found = values(of_devices(Device(uuid="u", nvlink=fabric)), "llmgw_gpu_nvlink_joined")
-        return by(found, 3, 4)
+        return by(values(in_domain(fabric, OPEN), "llmgw_gpu_nvlink_joined"), 3, 4)
 
     zeros = "00000000-0000-0000-0000-000000000000"
     assert told(state="Completed", status="Success", cluster_uuid=zeros, clique_id=0) == {}
@@ -213,6 +304,30 @@ def test_a_cluster_of_zeros_is_no_nvlink_domain() -> None:
     assert joined == {(real, "4000000004"): 1}
     assert told(state="In Progress", cluster_uuid=real) == {(real, ""): 0}
     assert told(state="Completed", status="Timeout", cluster_uuid=real) == {(real, ""): 0}
+
+
+@pytest.mark.parametrize("running", [True, False, None])
+@pytest.mark.parametrize("channels", [("channel0",), (), None])
+def test_a_device_has_joined_where_people_are_told_that_it_has(
+    running: bool | None, channels: tuple[str, ...] | None
+) -> None:
+    domain = NvlinkDomain(imex_running=running, imex_channels=channels)
+    found = values(in_domain(IN_DOMAIN, domain), "llmgw_gpu_nvlink_joined")
+    (fact,) = fabric_facts(IN_DOMAIN, domain)
+    if "not proven" in fact.words:
+        assert found == {}
+    else:
+        assert by(found, 3) == {(REAL,): 0 if "not joined" in fact.words else 1}
+
+
+def test_channels_of_imex_are_counted_where_they_are_known() -> None:
+    def told(channels: tuple[str, ...] | None) -> dict[tuple[str, ...], float]:
+        domain = NvlinkDomain(imex_channels=channels)
+        return values(in_domain(IN_DOMAIN, domain), "llmgw_imex_channels")
+
+    assert told(("channel0", "channel1")) == {("gpu-01",): 2}
+    assert told(()) == {("gpu-01",): 0}
+    assert told(None) == {}
 
 
 def test_imex_is_told_where_it_is_known() -> None:

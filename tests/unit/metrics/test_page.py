@@ -27,6 +27,13 @@ from tests.unit.metrics.scraped import BY_NAME, EMPTY, beat, named, of_node, par
 from tests.unit.proto.messages import any_record
 
 WHOLE = whole_scrape()
+OF_THE_FLEET = (
+    "llmgw_nodes",
+    "llmgw_devices",
+    "llmgw_replicas",
+    "llmgw_placement",
+    "llmgw_fabric",
+)
 READ_BACK = parsed(WHOLE)
 
 
@@ -156,7 +163,9 @@ def test_a_new_leader_tells_no_sum_before_its_agents_have_reported() -> None:
     unsettled = dataclasses.replace(WHOLE, settled=False)
     missing = set(BY_NAME) - named(unsettled)
     assert missing == {family.name for family in FAMILIES if family.by == SETTLED}
-    assert {"llmgw_devices", "llmgw_replicas", "llmgw_replicas_serving"} <= missing
+    whole = {f.name for f in FAMILIES if f.name.startswith(OF_THE_FLEET)}
+    assert whole
+    assert whole <= missing
     assert parsed(unsettled)["llmgw_leader_settled"].samples[0].value == 0
 
 

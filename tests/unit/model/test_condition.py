@@ -161,11 +161,13 @@ def test_processes_that_are_not_ours_are_named() -> None:
         foreign=(
             ForeignProcess(pid=7, command="python", memory_bytes=2_500_000_000),
             ForeignProcess(pid=8),
+            ForeignProcess(pid=9, command="Xorg", memory_bytes=142_000_000, kind="graphics"),
         ),
     )
     assert facts(reading=reading) == [
         ("not ours: pid 7 python, 2.5 GB", True),
         ("not ours: pid 8, memory not known", True),
+        ("not ours: pid 9 Xorg, 0.1 GB, only draws", False),
     ]
 
 

@@ -95,7 +95,7 @@ def test_a_panel_asks_the_chosen_prometheus_and_shows_a_unit(where: str) -> None
     assert config["defaults"]["unit"] in UNITS
     for override in config["overrides"]:
         assert override["matcher"]["id"] == "byName"
-        assert next(p["value"] for p in override["properties"] if p["id"] == "unit") in UNITS
+        assert {p["value"] for p in override["properties"] if p["id"] == "unit"} <= UNITS
 
 
 @each_board
@@ -124,6 +124,23 @@ def test_what_is_held_stands_beside_what_is_busy_for_each_class() -> None:
     assert list(columns.values()) == ["devices", "held", "busy", "work", "draw"]
     beside = [target["legendFormat"] for target in PANELS["fleet: Held beside busy"]["targets"]]
     assert beside == ["{{class}} held", "{{class}} busy"]
+
+
+def test_all_devices_are_a_line_over_the_parts_that_are_stacked() -> None:
+    panel = PANELS["fleet: Devices"]
+    legends = {target["legendFormat"]: target["expr"] for target in panel["targets"]}
+    assert legends == {
+        "{{class}} held": "sum by (class) (llmgw_devices_in_use)",
+        "{{class}} free": "sum by (class) (llmgw_devices_free)",
+        "{{class}} {{reason}}": "sum by (class, reason) (llmgw_devices_unavailable)",
+        "all devices": "sum(llmgw_devices)",
+    }
+    assert panel["fieldConfig"]["defaults"]["custom"]["stacking"]["mode"] == "normal"
+    (line,) = panel["fieldConfig"]["overrides"]
+    assert line["matcher"] == {"id": "byName", "options": "all devices"}
+    changed = {one["id"]: one["value"] for one in line["properties"]}
+    assert changed["custom.stacking"]["mode"] == "none"
+    assert changed["custom.fillOpacity"] == 0
 
 
 def test_a_gap_is_not_drawn_over() -> None:

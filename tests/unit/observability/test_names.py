@@ -114,7 +114,8 @@ def told_values() -> dict[tuple[str, str], set[str]]:
     found["llmgw_ib_port_counter_total", "counter"] |= counters
     found["llmgw_ib_port_active", "state"] |= {str(state(s)) for s in ("2: INIT", "3: ARMED")}
     found["llmgw_gpu_throttle_reason", "reason"] |= {words for _, words in THROTTLE_REASONS}
-    found["llmgw_gpu_xid_open", "action"] |= {*WHAT_TO_DO, IGNORE, RESTART_APPLICATION}
+    for name in ("open", "events_total", "last_seen_timestamp_seconds"):
+        found[f"llmgw_gpu_xid_{name}", "action"] |= {*WHAT_TO_DO, IGNORE, RESTART_APPLICATION}
     found["up", "job"] = {job["job_name"] for job in SCRAPED["scrape_configs"]}
     return found
 

@@ -186,6 +186,23 @@ def test_a_device_that_a_stranger_uses_waits_until_it_is_free():
     assert verdict.words.endswith("gpu0 used by python (pid 7), not llmgw's")
 
 
+def used_by(*kinds: str | None) -> Room:
+    strangers = tuple(ForeignProcess(pid=7 + n, kind=kind) for n, kind in enumerate(kinds))
+    sample = DeviceSample(uuid="GPU-n-0", foreign=strangers)
+    there = NodeRoom(node=node("n", devices=1), readings=(sample,))
+    return Room(Observed(nodes=(there,), replicas=()))
+
+
+def test_a_device_that_strangers_only_draw_on_is_given_out():
+    assert placed(wanted(gpus=1), used_by("graphics", "graphics")).seats[0].devices
+
+
+@pytest.mark.parametrize("kind", ["compute", "both", None, "unknown(9)"])
+def test_a_stranger_who_may_compute_keeps_a_device_also_beside_one_who_draws(kind):
+    words = turned_away(wanted(gpus=1), used_by("graphics", kind)).words
+    assert words.endswith("gpu0 used by a process (pid 8), not llmgw's")
+
+
 def test_devices_of_a_replica_that_is_stopping_are_waited_for():
     there = room(node("n", devices=1), n=(held("old", "GPU-n-0"),))
     there.leaving.add("old")

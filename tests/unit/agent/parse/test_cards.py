@@ -7,7 +7,7 @@ import pytest
 
 from llmgw.model.device import Device, DeviceSample, ForeignProcess
 from llmgw_agent.parse.card_devices import devices, samples
-from llmgw_agent.parse.card_history import since
+from llmgw_agent.parse.card_history import IN_DOUBT, since
 from llmgw_agent.parse.cards import Card, CardProcess, CardsSeen, Instance
 from llmgw_agent.parse.device_class import device_class
 from llmgw_agent.parse.mig import (
@@ -195,10 +195,24 @@ def test_what_does_not_change_is_kept_where_a_reading_lacks_it():
 def test_a_card_that_leaves_mig_mode_has_no_instances_any_more():
     cut = (card(0, mig=True, instances=(Instance(index=0, uuid="MIG-a"),)),)
     unread = since(cut, CardsSeen(cards=(card(0, mig=True),)))
-    assert len(devices(unread.cards)) == 2
+    assert [one.unhealthy for one in devices(unread.cards)] == [(), (IN_DOUBT,)]
     whole = since(cut, CardsSeen(cards=(card(0, mig=False),)))
     assert len(devices(whole.cards)) == 1
 
 
 def test_a_card_is_told_once_however_often_it_is_listed():
     assert len(since((), CardsSeen(cards=(card(0), card(0), card(1)))).cards) == 2
+
+
+def test_a_card_with_nothing_to_do_is_not_slowed_down():
+    bits = {0x0: (), 0x1: (), 0x5: ("power cap",), 0x2: ("application clocks",), None: None}
+    for said, told in bits.items():
+        one = card(0, throttle_bits=said)
+        assert only(samples((one,), frozenset(), 1.0)).throttle_reasons == told
+
+
+def test_a_process_is_told_with_what_it_does():
+    kinds = {"C": "compute", "M+C": "compute", "G": "graphics", "C+G": "both", None: None}
+    for said, told in kinds.items():
+        one = card(0, processes=(CardProcess(pid=7, kind=said),))
+        assert only(only(samples((one,), frozenset(), 1.0)).foreign).kind == told

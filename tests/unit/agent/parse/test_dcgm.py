@@ -50,9 +50,18 @@ def test_a_card_and_an_instance_of_it_are_two_and_a_blank_is_none():
     card, instance = read_metrics(PAGE)
     # DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-aaa",Hostname="host1"} 80
     # DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-aaa",Hostname="host1"} 1024
+    # DCGM_FI_DEV_XID_ERRORS{gpu="0",UUID="GPU-aaa"} 31
+    # DCGM_FI_DEV_ROW_REMAP_FAILURE{gpu="0",UUID="GPU-aaa"} 1
+    # DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS{gpu="0",UUID="GPU-aaa"} 7
     # DCGM_FI_DEV_MEMORY_TEMP{gpu="0",UUID="GPU-aaa"} 9223372036854775794
     assert card == ExporterReading(
-        gpu=0, uuid="GPU-aaa", busy_percent=80.0, memory_used_bytes=1024 * 1024 * 1024
+        gpu=0,
+        uuid="GPU-aaa",
+        busy_percent=80.0,
+        memory_used_bytes=1024 * 1024 * 1024,
+        xid=31,
+        remap_failed=True,
+        remapped_uncorrected=7,
     )
     # DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-aaa",GPU_I_ID="2",GPU_I_PROFILE="1g.10gb"} 60
     assert instance == ExporterReading(
@@ -91,7 +100,13 @@ def test_what_dcgm_gives_for_no_reading_is_none_and_never_0(blank):
     assert one("DCGM_FI_PROF_SM_UTIL_RATIO", blank).sm_active_percent is None
 
 
-@pytest.mark.parametrize("name", ["GPU_UTIL", "FB_USED", "SM_CLOCK", "POWER_USAGE", "GPU_TEMP"])
+_WHOLE = (
+    *("GPU_UTIL", "FB_USED", "SM_CLOCK", "POWER_USAGE", "GPU_TEMP"),
+    *("XID_ERRORS", "ROW_REMAP_FAILURE", "CORRECTABLE_REMAPPED_ROWS"),
+)
+
+
+@pytest.mark.parametrize("name", _WHOLE)
 @pytest.mark.parametrize("blank", ["2147483632", "9223372036854775792", "NaN"])
 def test_a_blank_whole_number_is_none_whatever_it_is_of(name, blank):
     assert one(f"DCGM_FI_DEV_{name}", blank) == ExporterReading(gpu=0, uuid="GPU-a")

@@ -76,7 +76,10 @@ def test_a_driver_that_tells_of_no_action_gives_no_verdict():
 def test_a_link_listed_as_inactive_is_down():
     cards = (card(0, active=4, inactive=2), card(1, active=6))
     up = links_up(cards, {})
-    assert up == {"GPU-0": LinksUp(total=6, down=2), "GPU-1": LinksUp(total=6, down=0)}
+    assert up == {
+        "GPU-0": LinksUp(total=6, down=2, most=4),
+        "GPU-1": LinksUp(total=6, down=0, most=6),
+    }
     assert links_down(cards, up) == ("GPU 0: 2 of its 6 NVLinks are down",)
 
 
@@ -84,14 +87,14 @@ def test_a_link_that_is_no_longer_listed_is_down():
     before = links_up((card(0, active=18),), {})
     cards = (card(0, active=17),)
     up = links_up(cards, before)
-    assert up == {"GPU-0": LinksUp(total=18, down=1)}
+    assert up == {"GPU-0": LinksUp(total=18, down=1, most=18)}
 
 
 def test_a_card_that_lists_fewer_links_than_its_like_has_some_down():
     cards = (card(0, active=18), card(1, active=17), card(2, active=4, name="other"))
     up = links_up(cards, {})
-    assert up["GPU-1"] == LinksUp(total=18, down=1)
-    assert up["GPU-2"] == LinksUp(total=4, down=0)
+    assert up["GPU-1"] == LinksUp(total=18, down=1, most=17)
+    assert up["GPU-2"] == LinksUp(total=4, down=0, most=4)
 
 
 def test_the_one_of_eight_cards_that_lists_none_has_them_all_down():
@@ -109,7 +112,40 @@ def test_a_card_beside_two_bridged_ones_has_no_links():
 
 def test_links_that_are_down_everywhere_are_not_fitted():
     cards = (card(0, active=0, inactive=4), card(1, active=0, inactive=4))
-    assert links_down(cards, links_up(cards, {})) == ()
+    up = links_up(cards, {})
+    assert up == {"GPU-0": LinksUp(total=4), "GPU-1": LinksUp(total=4)}
+    assert links_down(cards, up) == ()
+    assert with_links(DeviceHealth(uuid="GPU-0"), up["GPU-0"], None).nvlinks_down is None
+
+
+def test_links_that_are_down_everywhere_and_were_up_are_a_fault():
+    before = links_up((card(0, active=4), card(1, active=4)), {})
+    cards = (card(0, active=0, inactive=4), card(1, active=0, inactive=4))
+    up = links_up(cards, before)
+    assert [links.down for links in up.values()] == [4, 4]
+    assert len(links_down(cards, up)) == 2
+
+
+def test_links_that_no_bridge_reaches_are_not_down():
+    """Of twelve links one bridge joins four; the two pairs have one bridge and three."""
+    pairs = tuple(card(number, active=4, inactive=8) for number in (0, 1))
+    wide = tuple(card(number, active=12) for number in (2, 3))
+    for cards in (pairs, (*pairs, *wide)):
+        up = links_up(cards, {})
+        assert [links.down for links in up.values()] == [0] * len(cards)
+        assert links_down(cards, up) == ()
+    lost = (card(0, active=3, inactive=9), pairs[1])
+    assert links_up(lost, links_up(pairs, {}))["GPU-0"].down == 1
+
+
+def test_a_card_without_a_bridge_beside_two_bridged_ones_has_nothing_down():
+    cards = (card(0, active=4), card(1, active=4), card(2, active=0, inactive=4))
+    assert links_up(cards, {})["GPU-2"] == LinksUp(total=4)
+
+
+def test_two_of_eight_cards_that_had_fewer_links_up_from_the_start_have_some_down():
+    cards = tuple(card(n, active=17 if n < 2 else 18, inactive=1 if n < 2 else 0) for n in range(8))
+    assert [links.down for links in links_up(cards, {}).values()] == [1, 1, *[0] * 6]
 
 
 def test_errors_of_links_are_summed_into_the_health():

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from llmgw.base.errors import Unreadable
-from llmgw.model.fabric import Port
-from llmgw_agent.parse.ibstatus import read_ibstatus
+from llmgw_agent.parse.ibstatus import StatusPort, read_ibstatus
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "ibstatus"
 
@@ -21,7 +20,7 @@ def test_ports_of_an_a100_node():
     #     state:           4: ACTIVE
     #     phys state:      5: LinkUp
     #     rate: 200 Gb/sec (4X HDR), link_layer: InfiniBand
-    assert ports[0] == Port(
+    assert ports[0] == StatusPort(
         adapter="mlx5_0",
         number=1,
         link_layer="InfiniBand",
@@ -29,6 +28,7 @@ def test_ports_of_an_a100_node():
         physical_state="LinkUp",
         rate=200_000_000_000,
         lid=13247,
+        sm_lid=1,  # sm lid:          0x1
         port_guid="0x00155dfffd3411eb",
     )
     for port in ports[:8]:
@@ -49,7 +49,7 @@ def test_ports_of_an_a100_node():
     #     state:           4: ACTIVE
     #     phys state:      5: LinkUp
     #     rate: 40 Gb/sec (4X QDR), link_layer: Ethernet
-    assert ports[8] == Port(
+    assert ports[8] == StatusPort(
         adapter="mlx5_8",
         number=1,
         link_layer="Ethernet",

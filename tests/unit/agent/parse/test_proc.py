@@ -31,6 +31,7 @@ def test_a_laptops_processor_has_avx2_and_no_avx512():
     seen = read_cpuinfo(text("cpuinfo-i7-8650u.txt"))
     # model name	: Intel(R) Core(TM) i7-8650U CPU @ 1.90GHz
     assert seen.model == "Intel(R) Core(TM) i7-8650U CPU @ 1.90GHz"
+    assert seen.cpus == 8  # processor	: 0 … processor	: 7
     # flags		: … ssse3 sdbg fma cx16 … xsave avx f16c rdrand … hle avx2 smep …
     assert seen.extensions == ("fma", "avx", "f16c", "avx2")
     assert seen.x86
@@ -40,6 +41,7 @@ def test_a_server_processor_shows_avx512_and_amx():
     seen = read_cpuinfo(text("cpuinfo-model_not_supported.txt"))
     # model name      : Intel(R) Xeon(R) Platinum 8480+
     assert seen.model == "Intel(R) Xeon(R) Platinum 8480+"
+    assert seen.cpus == 1  # processor       : 0
     # flags           : … fma … avx f16c … avx2 … avx512f … avx_vnni avx512_bf16 … avx512_vnni …
     #                   amx_bf16 avx512_fp16 amx_tile amx_int8 …
     assert seen.extensions == (
@@ -54,6 +56,7 @@ def test_an_arm_processor_has_neon_and_sve_and_is_not_expected_to_have_avx2():
     assert seen.extensions == ("neon", "sve", "sve2", "i8mm", "bf16")
     # CPU implementer	: 0x41      CPU part	: 0xd4f      no "model name", no "flags"
     assert seen.model == "arm 0x41 part 0xd4f"
+    assert seen.cpus == 1  # processor	: 71, the last of 72 alone
     assert not seen.x86
 
 
@@ -61,6 +64,7 @@ def test_qemus_default_processor_shows_no_avx2_at_all():
     seen = read_cpuinfo(text("cpuinfo-qemu64-no-avx2.txt"))
     # model name          : QEMU Virtual CPU version 2.5+
     assert seen.model == "QEMU Virtual CPU version 2.5+"
+    assert seen.cpus == 4  # processor           : 0, 1, 2, 3
     # flags               : fpu de pse … sse sse2 ht syscall nx … 3dnowprefetch vmmcall
     assert seen.extensions == ()
     assert seen.x86
@@ -70,6 +74,7 @@ def test_a_processor_of_before_avx_has_no_extension_that_engines_use():
     seen = read_cpuinfo(text("cpuinfo-vendor_not_supported.txt"))
     # model name	: AMD Phenom(tm) 9550 Quad-Core Processor
     assert seen.model == "AMD Phenom(tm) 9550 Quad-Core Processor"
+    assert seen.cpus == 1  # processor	: 0
     # flags		: fpu vme de pse … cx16 popcnt lahf_lm … 3dnowprefetch osvw ibs
     assert seen.extensions == ()
     assert seen.x86

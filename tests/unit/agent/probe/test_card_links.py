@@ -1,5 +1,6 @@
 """Links of the cards: once a minute, a slow one is one warning, and wear is told with its age."""
 
+import msgspec
 import pytest
 
 from llmgw.base.errors import NotFound, TimedOut, Unreadable
@@ -108,3 +109,12 @@ async def test_an_answer_without_cards_or_with_half_of_them_is_told_as_failed(pr
     answers.now = NotFound("gone")
     with pytest.raises(NotFound):
         await probe.read()
+
+
+async def test_a_question_that_failed_beside_the_links_is_said_and_the_links_stay(probe, answers):
+    assert isinstance(answers.now, CardsSeen)
+    answers.now = msgspec.structs.replace(answers.now, trouble="CUDA version: no end")
+    with pytest.raises(Unreadable, match="CUDA version: no end"):
+        await probe.read()
+    told = probe.onto_inventory(inventory(*devices((card(),))))
+    assert only(told.devices).pci == NARROW

@@ -214,6 +214,14 @@ async def test_pcie_is_asked_apart_and_a_driver_that_knows_less_tells_less(reade
     assert not any("pcie" in asked for asked in await asked_for(reader, smi, CARDS))
 
 
+async def test_a_table_that_is_not_printed_costs_the_cuda_version_and_it_says_so(reader, smi):
+    smi.cards = [h100()]
+    seen = await reader.read(LINKS)
+    assert only(seen.cards).pci is not None
+    assert seen.cuda is None
+    assert (seen.trouble or "").startswith("CUDA version: ")
+
+
 async def asked_for(reader: CardReader, smi: FakeSmi, part: str) -> list[str]:
     smi.asked.clear()
     await reader.read(part)
@@ -236,14 +244,68 @@ async def test_processes_that_can_not_be_asked_for_are_not_taken_for_none(reader
         await reader.read(USE)
 
 
-async def test_instances_are_known_by_their_names_though_one_tool_fails_later(reader, smi):
+NAMES = [f"MIG-00000000-0000-5000-8000-00000000010{index}" for index in range(4)]
+
+
+def named(seen: CardsSeen) -> list[str | None] | None:
+    instances = only(seen.cards).instances
+    return None if instances is None else [one.uuid for one in instances]
+
+
+async def test_the_same_instances_keep_their_names_while_the_list_fails_and_it_says_so(reader, smi):
     await reader.read(CARDS)
     smi.faults["-L"] = TimedOut("nvidia-smi: no end")
+    seen = await reader.read(CARDS)
+    assert (named(seen), seen.trouble) == (NAMES, "nvidia-smi -L: nvidia-smi: no end")
+    assert named(await reader.read(USE)) == NAMES
+
+
+async def test_a_list_alone_names_the_instances_and_what_was_known_of_them_stays(reader, smi):
+    await reader.read(CARDS)
     smi.faults["-q"] = Unreadable("no report")
-    part = only((await reader.read(CARDS)).cards).instances
-    assert [one.uuid for one in part or ()] == [
-        f"MIG-00000000-0000-5000-8000-00000000010{index}" for index in range(4)
-    ]
+    seen = await reader.read(CARDS)
+    assert (named(seen), seen.trouble) == (NAMES, "nvidia-smi -q -x: no report")
+    assert [one.gpu_instance for one in only(seen.cards).instances or ()] == [3, 4, 5, 6]
+    del smi.faults["-q"]
+    assert named(await reader.read(USE)) == NAMES
+
+
+async def test_instances_that_neither_tool_tells_of_are_not_repeated(reader, smi):
+    await reader.read(CARDS)
+    smi.faults = {"-L": TimedOut("nvidia-smi: no end"), "-q": Unreadable("no report")}
+    seen = await reader.read(CARDS)
+    assert named(seen) is None
+    assert seen.trouble == "nvidia-smi -q -x: no report; nvidia-smi -L: nvidia-smi: no end"
+
+
+@pytest.mark.parametrize("part", [CARDS, USE])
+async def test_a_card_that_is_carved_anew_while_the_list_fails_has_no_instance_of_an_old_name(
+    reader, smi, part
+):
+    await reader.read(CARDS)
+    smi.faults["-L"] = TimedOut("nvidia-smi: no end")
+    # Ids 3 to 6 become 7, 8, 9 and 10: four others in the same places.
+    for before, after in ((3, 7), (4, 8), (5, 9), (6, 10)):
+        smi.texts["-q -x"] = smi.texts["-q -x"].replace(
+            f"<gpu_instance_id>{before}<", f"<gpu_instance_id>{after}<"
+        )
+    assert named(await reader.read(part)) == [None] * 4
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        LISTED.rpartition("  MIG")[0],
+        LISTED.replace("MIG 1g.20gb ", "MIG 1g.10gb "),
+        LISTED.replace("MIG-00000000-0000-5000-8000-000000000103", f"MIG-{UUID}/9/0"),
+    ],
+    ids=["one less", "other profiles", "another id"],
+)
+async def test_a_list_of_another_carving_than_the_report_names_nothing(reader, smi, listed):
+    smi.texts["-L"] = listed
+    seen = await reader.read(CARDS)
+    assert named(seen) == [None] * 4
+    assert seen.trouble == "GPU 0: nvidia-smi -L and -q -x tell of different instances"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Who holds the cards' memory: own engines are not foreign, and placement's words follow."""
 
+import msgspec
 import pytest
 
 from llmgw.base.errors import NotFound, TimedOut, Unreadable
@@ -120,3 +121,11 @@ async def test_a_tool_that_vanishes_is_told_once_cards_are_known(processes, cloc
     with pytest.raises(NotFound):
         await probe.read()
     assert probe.period == 5.0
+
+
+async def test_instances_that_can_not_be_read_fail_the_probe_and_leave_the_rest(processes, clock):
+    told = msgspec.structs.replace(held_by(78, used=7), trouble="nvidia-smi -q -x: no end")
+    probe = probe_of(FakeHelper(lambda _: told), processes, clock, set())
+    with pytest.raises(Unreadable, match="-q -x: no end"):
+        await probe.read()
+    assert only(probe.samples).memory_used_bytes == 7

@@ -8,7 +8,8 @@ import pytest
 from llmgw.base.errors import LlmgwError, NotFound, TimedOut, Unreadable
 from llmgw.base.world import Done
 from llmgw.model.node import Heartbeat, Host, Inventory
-from llmgw_agent.parse.cards import LOST, Card, CardsSeen
+from llmgw_agent.parse.card_history import IN_DOUBT
+from llmgw_agent.parse.cards import LOST, Card, CardsSeen, Instance
 from llmgw_agent.parse.mig import NOTHING_CARVED
 from llmgw_agent.parse.nvidia_smi_errors import MISMATCH, NOT_LOADED
 from llmgw_agent.probe.card_reader import CardReader
@@ -192,3 +193,22 @@ async def test_a_card_says_what_it_is_though_a_reading_lacks_it(clock):
     readings[0] = CardsSeen(cards=(msgspec.structs.replace(whole, name=None, memory_total=None),))
     await probe.read()
     assert only(probe.devices).device_class == "h100-80g"
+
+
+async def test_instances_that_can_not_be_read_now_are_kept_as_unhealthy_and_the_probe_says_so(
+    clock,
+):
+    carved = card(mig=True, instances=(Instance(index=0, uuid="MIG-a", profile="3g.40gb"),))
+    unread = CardsSeen(cards=(card(mig=True, power=70.0),), trouble="nvidia-smi -L: no end")
+    readings = [CardsSeen(cards=(carved,)), unread]
+    probe = of_helper(FakeHelper(lambda _: readings[0]), clock)
+    await probe.read()
+    del readings[0]
+    with pytest.raises(Unreadable, match="-L: no end"):
+        await probe.read()
+    whole, instance = probe.devices or ()
+    assert (whole.unhealthy, instance.uuid, instance.unhealthy) == ((), "MIG-a", (IN_DOUBT,))
+    assert [sample.power_watts for sample in probe.samples or ()] == [70.0]
+    readings[0] = CardsSeen(cards=(carved,))
+    await probe.read()
+    assert [device.unhealthy for device in probe.devices or ()] == [(), ()]

@@ -80,7 +80,7 @@ async def test_an_applications_error_is_told_and_leaves_the_device_healthy(probe
     assert device.unhealthy == ()
     await clock.advance(4)
     health = only(probe.onto_heartbeat(Heartbeat(sequence=1)).health)
-    assert (health.uuid, health.age) == ("GPU-0", 4.0)
+    assert (health.uuid, health.age) == ("GPU-0", None)
     xid = only(health.xids)
     assert (xid.code, xid.count, xid.action, xid.cleared) == (13, 2, "restart_application", True)
     assert xid.last_seen == pytest.approx(1_800_000_000.0 - 3600 + 6)
@@ -147,6 +147,16 @@ async def test_pcie_replays_that_begin_anew_show_a_reset(probe, source, clock):
         probe.onto_heartbeat(beat)
     device = only(probe.onto_inventory(inventory(card())).devices)
     assert device.unhealthy == ()
+
+
+@pytest.mark.parametrize(("report", "told"), [(1.0, 4.0), (75.0, 75.0)])
+async def test_the_log_makes_no_health_look_younger_than_it_is(probe, clock, report, told):
+    await probe.read()
+    probe.onto_inventory(inventory(card()))
+    await clock.advance(4)
+    beat = Heartbeat(sequence=1, health=(DeviceHealth(uuid="GPU-0", age=report),))
+    health = only(probe.onto_heartbeat(beat).health)
+    assert (health.xids, health.age) == ((), told)
 
 
 async def test_a_reading_older_than_a_minute_is_not_told(probe, source, clock):

@@ -4,10 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from llmgw.base.errors import LlmgwError, Unreadable
 from llmgw.model.device import Device
 from llmgw.model.node import Inventory
+from llmgw_agent.host.tree import Tree, TreeOf, read_live
 from llmgw_agent.probe.pci import DEVICES, GONE, PciProbe
 from tests.fakes.clock import FakeClock
+from tests.fakes.helper import FakeHelper, silent
 from tests.fakes.machine import MemoryFiles
 
 CONFIG = b"\xde\x10\x30\x23"
@@ -19,8 +22,24 @@ def files() -> MemoryFiles:
 
 
 @pytest.fixture
-def probe(files: MemoryFiles, clock: FakeClock) -> PciProbe:
-    return PciProbe(files, clock)
+def hanging() -> set[str]:
+    """Addresses of cards whose configuration never comes."""
+    return set()
+
+
+@pytest.fixture
+def helper(files: MemoryFiles, hanging: set[str]) -> FakeHelper:
+    def answer(request: TreeOf) -> Tree | LlmgwError:
+        if hanging & {path.partition("/")[0] for path in request.wanted if "config" in path}:
+            return silent(request)
+        return Tree(files=dict(read_live(files, Path(request.root), request.wanted, request.most)))
+
+    return FakeHelper(answer)
+
+
+@pytest.fixture
+def probe(files: MemoryFiles, helper: FakeHelper, clock: FakeClock) -> PciProbe:
+    return PciProbe(files, helper, clock)
 
 
 def plug(files: MemoryFiles, address: str, driver: str | None = "nvidia", **more: bytes) -> None:
@@ -28,7 +47,8 @@ def plug(files: MemoryFiles, address: str, driver: str | None = "nvidia", **more
     files.content[DEVICES / address / "uevent"] = (
         f"{first}PCI_CLASS=30200\nPCI_ID=10DE:2330\nPCI_SLOT_NAME={address}\n".encode()
     )
-    files.content[DEVICES / address / "config"] = CONFIG
+    files.content[DEVICES / address / "vendor"] = b"0x10de\n"
+    files.content[DEVICES / address / "config"] = CONFIG + bytes(60)
     for name, content in more.items():
         files.content[DEVICES / address / name.replace("__", "/")] = content
 
@@ -45,10 +65,12 @@ def words(inventory: Inventory) -> list[str]:
     return [warning.words for warning in inventory.warnings or ()]
 
 
-async def test_a_machine_without_cards_is_quiet(probe, files):
+async def test_a_machine_without_cards_is_quiet(probe, files, helper):
+    files.content[DEVICES / "0000:00:03.0/vendor"] = b"0x1af4\n"
     files.content[DEVICES / "0000:00:03.0/uevent"] = b"PCI_CLASS=20000\nPCI_ID=1AF4:1041\n"
     assert await probe.read() == "no NVIDIA cards on the bus"
     assert told(probe) == Inventory(devices=())
+    assert helper.asked == [], "no process is started for it"
 
 
 async def test_cards_that_the_driver_lists_are_fine(probe, files):
@@ -98,7 +120,7 @@ async def test_a_driver_without_its_tools_is_one_warning_not_one_a_card(probe, f
 
 async def test_virtual_functions_of_a_card_are_no_cards(probe, files):
     plug(files, "0000:19:00.0")
-    plug(files, "0000:19:00.4", physfn__uevent=b"")
+    plug(files, "0000:19:00.4", physfn__vendor=b"0x10de\n")
     await probe.read()
     assert len(probe.cards.last or ()) == 1
 
@@ -106,7 +128,7 @@ async def test_virtual_functions_of_a_card_are_no_cards(probe, files):
 async def test_a_card_that_reads_as_all_ones_is_gone_and_its_device_unhealthy(probe, files):
     plug(files, "0000:19:00.0")
     plug(files, "0000:1a:00.0")
-    files.content[DEVICES / "0000:19:00.0/config"] = b"\xff\xff\xff\xff"
+    files.content[DEVICES / "0000:19:00.0/config"] = b"\xff" * 64
     assert await probe.read() == "2 NVIDIA cards on the bus, 1 gone"
     found = told(probe, device(0, "0000:19:00.0"), device(1, "0000:1a:00.0"))
     assert [one.unhealthy for one in found.devices or ()] == [(GONE,), None]
@@ -115,7 +137,7 @@ async def test_a_card_that_reads_as_all_ones_is_gone_and_its_device_unhealthy(pr
 
 async def test_a_card_that_sleeps_is_not_woken(probe, files):
     plug(files, "0000:19:00.0", power__runtime_status=b"suspended\n")
-    files.content[DEVICES / "0000:19:00.0/config"] = b"\xff\xff\xff\xff"
+    files.content[DEVICES / "0000:19:00.0/config"] = b"\xff" * 64
     assert await probe.read() == "1 NVIDIA card on the bus"
 
 
@@ -140,3 +162,38 @@ async def test_a_directory_that_can_not_be_read_costs_itself(probe, files):
     plug(files, "0000:19:00.0")
     del files.content[Path(DEVICES / "0000:19:00.0/config")]
     assert await probe.read() == "1 NVIDIA card on the bus"
+
+
+async def test_cards_are_asked_by_a_helper_alone_and_for_no_more_than_their_id(
+    probe, files, helper
+):
+    plug(files, "0000:19:00.0")
+    read: list[Path] = []
+
+    def note(path: Path, offset: int, most: int) -> bytes:
+        read.append(path)
+        return files.content[path][offset : offset + most]
+
+    files.read_part = note
+    event = "PCI_CLASS=30200\nPCI_ID=10DE:2330"
+    helper.answering = lambda request: Tree(files={"0000:19:00.0/uevent": event})
+    assert await probe.read() == "1 NVIDIA card on the bus"
+    assert read == [DEVICES / "0000:19:00.0/vendor"]
+    assert [(one.wanted, one.most) for one in helper.asked][1:] == [(("0000:19:00.0/config",), 4)]
+
+
+async def test_a_card_that_hangs_costs_itself_and_is_what_it_was(probe, files, hanging):
+    plug(files, "0000:19:00.0")
+    plug(files, "0000:1a:00.0")
+    files.content[DEVICES / "0000:19:00.0/config"] = b"\xff" * 64
+    await probe.read()
+    hanging.add("0000:19:00.0")
+    files.content[DEVICES / "0000:1a:00.0/config"] = b"\xff" * 64
+    with pytest.raises(Unreadable, match=r"0000:19:00\.0: helper: no answer"):
+        await probe.read()
+    found = told(probe, device(0, "0000:19:00.0"), device(1, "0000:1a:00.0"))
+    assert [one.unhealthy for one in found.devices or ()] == [(GONE,), (GONE,)]
+    hanging.clear()
+    for address in ("0000:19:00.0", "0000:1a:00.0"):
+        files.content[DEVICES / address / "config"] = CONFIG
+    assert await probe.read() == "2 NVIDIA cards on the bus"

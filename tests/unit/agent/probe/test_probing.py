@@ -13,6 +13,7 @@ class Slow:
 
     name = "slow"
     period = 5.0
+    again = 20.0
     timeout = 10.0
 
     def __init__(self, clock: FakeClock) -> None:
@@ -75,6 +76,7 @@ class Nothing:
 
     name = "nothing"
     period = 60.0
+    again = 20.0
     timeout = 10.0
     age = None
 
@@ -88,3 +90,20 @@ async def test_a_probe_with_nothing_to_read_says_when_it_looked(clock: FakeClock
     await probing.run_once()
     await clock.advance(7)
     assert (probing.state().age, probing.state().error) == (7.0, None)
+
+
+async def test_a_probe_that_is_asked_seldom_is_asked_sooner_while_it_fails(clock: FakeClock):
+    probe = Slow(clock)
+    probe.period = 600.0
+    probing = Probing(probe, clock)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(probing.run())
+        await settle()
+        assert probing.state().period == 600.0
+        probe.error = Unreadable("the tool is gone")
+        await clock.advance(600)
+        assert (probe.readings, probing.state().period) == (2, 20.0)
+        probe.error = None
+        await clock.advance(20)
+        assert (probe.readings, probing.state().error, probing.state().period) == (3, None, 600.0)
+        running.cancel()

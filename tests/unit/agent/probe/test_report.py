@@ -7,7 +7,15 @@ import pytest
 
 from llmgw.base.errors import LlmgwError, NotFound, TimedOut, Unreadable
 from llmgw.base.world import Done
-from llmgw.model.device import GPU, MIG, Device, DeviceHealth, NvlinkFabric
+from llmgw.model.device import (
+    GPU,
+    MIG,
+    Device,
+    DeviceHealth,
+    DeviceSample,
+    ForeignProcess,
+    NvlinkFabric,
+)
 from llmgw.model.node import Heartbeat, Inventory, NodeWarning
 from llmgw_agent.probe.report import ReportProbe
 from llmgw_agent.probe.smi import OFTEN, SELDOM, NvidiaSmi
@@ -68,7 +76,10 @@ class Machine:
         self.processes = FakeProcesses(MemoryFiles())
         self.processes.on_run = tool
         self.tool = tool
-        self.probe = ReportProbe(NvidiaSmi(self.processes, clock), clock)
+        self.own: set[int] = set()
+        self.probe = ReportProbe(
+            NvidiaSmi(self.processes, clock), clock, is_own=lambda pid: pid in self.own
+        )
 
     def health(self) -> dict[str, DeviceHealth]:
         beat = self.probe.onto_heartbeat(Heartbeat(sequence=1))
@@ -131,7 +142,9 @@ async def test_a_tool_that_hangs_leaves_the_last_value_for_a_minute(clock: FakeC
     await clock.advance(60)
     assert A10_UUID in machine.health()
     await clock.advance(1)
-    assert machine.health() == {}
+    assert machine.health() == {A10_UUID: DeviceHealth(uuid=A10_UUID, age=61)}
+    others = (DeviceHealth(uuid=A10_UUID, ecc_corrected_volatile=1, age=2),)
+    assert machine.probe.onto_heartbeat(Heartbeat(sequence=1, health=others)).health == others
     # A card does not become fit because its tool hangs.
     device = only(machine.inventory(Device(uuid=A10_UUID, unhealthy=())).devices)
     assert device.unhealthy == ("a row waits to be remapped: reset the card",)
@@ -153,7 +166,8 @@ async def test_a_report_that_is_cut_costs_the_cards_it_lacks(clock: FakeClock):
     ages = {uuid: one.age for uuid, one in machine.health().items()}
     assert (ages[FIRST], ages[LAST], len(ages)) == (0, 40, 8)
     await clock.advance(21)
-    assert len(machine.health()) == 3
+    told = [one for one in machine.health().values() if one.recovery_action is not None]
+    assert len(told) == 3
 
 
 async def test_a_section_that_is_cut_is_no_reading(clock: FakeClock):
@@ -224,7 +238,10 @@ async def test_several_sources_look_for_a_missing_tool_once(clock: FakeClock):
 
 
 async def test_links_and_their_errors_are_counted(clock: FakeClock):
-    machine = Machine(clock, Tool(A10, links([2]), errors(3, replays=5)))
+    machine = Machine(clock, Tool(A10, links([3]), errors(3, replays=5)))
+    await machine.probe.read()
+    assert machine.health()[A10_UUID].nvlinks_down == 0
+    machine.tool.status = Done(0, links([2]), "")
     await machine.probe.read()
     told = machine.health()[A10_UUID]
     assert (told.nvlinks, told.nvlinks_down) == (3, 1)
@@ -284,3 +301,42 @@ async def test_a_card_that_wore_out_is_a_warning(clock: FakeClock):
     await machine.probe.read()
     warning = only(machine.inventory().warnings)
     assert warning.words.startswith("NVIDIA A10 at 00000000:07:00.0: more uncorrectable errors")
+
+
+# What readings lack.
+
+TITAN = (FIXTURES / "nvidia-smi-q" / "1x-titanv-560.txt").read_text()
+TITAN_UUID = "GPU-15268734-b297-f9cd-81c7-2e0f93dba87b"
+XORG = ForeignProcess(  # Process ID : 100607, Type : G, Used GPU Memory : 142 MiB
+    pid=100607, command="/usr/lib/xorg/Xorg", memory_bytes=142 << 20, kind="graphics"
+)
+SHELL = ForeignProcess(  # Process ID : 100838, Type : G, Used GPU Memory : 33 MiB
+    pid=100838, command="/usr/bin/gnome-shell", memory_bytes=33 << 20, kind="graphics"
+)
+PYTHON = ForeignProcess(pid=7, command="python", memory_bytes=1, kind="compute")
+
+
+def reading(machine: Machine, **known: object) -> DeviceSample:
+    sample = DeviceSample(uuid=TITAN_UUID, **known)  # type: ignore[arg-type]
+    return only(machine.probe.onto_heartbeat(Heartbeat(sequence=1, devices=(sample,))).devices)
+
+
+async def test_readings_learn_of_replays_and_of_processes_that_only_draw(clock: FakeClock):
+    machine = Machine(clock, Tool(TITAN))
+    machine.own.add(101815)  # Process ID : 101815, Type : G
+    await machine.probe.read()
+    told = reading(machine, foreign=(PYTHON,))
+    assert told.pcie_replays == 0  # Replays Since Reset : 0
+    assert told.foreign == (PYTHON, XORG, SHELL)
+    await clock.advance(61)
+    assert reading(machine, foreign=(PYTHON,)).foreign == (PYTHON,)
+
+
+async def test_what_a_reading_says_of_itself_stays(clock: FakeClock):
+    machine = Machine(clock, Tool(TITAN))
+    await machine.probe.read()
+    library = ForeignProcess(pid=100607, command="Xorg", memory_bytes=1, kind="both")
+    told = reading(machine, pcie_replays=3, foreign=(library,))
+    assert told.pcie_replays == 3
+    assert (told.foreign or ())[:2] == (library, SHELL)
+    assert reading(machine).foreign is None, "who computes there is not known"

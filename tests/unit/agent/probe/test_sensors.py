@@ -4,10 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from llmgw.base.errors import LlmgwError, Unreadable
 from llmgw.model.node import Heartbeat, Sensor
+from llmgw_agent.host.tree import Tree, TreeOf, read_live
 from llmgw_agent.parse.tree import read_tree
 from llmgw_agent.probe.sensors import SensorsProbe
 from tests.fakes.clock import FakeClock
+from tests.fakes.helper import FakeHelper, silent
 from tests.fakes.machine import MemoryFiles
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
@@ -21,6 +24,7 @@ class Machine(MemoryFiles):
     def __init__(self) -> None:
         super().__init__()
         self.read_paths: list[str] = []
+        self.hanging: set[Path] = set()
 
     def put(self, root: Path, tree: dict[str, str]) -> None:
         for path, content in tree.items():
@@ -29,6 +33,13 @@ class Machine(MemoryFiles):
     def read_part(self, path: Path, offset: int, most: int) -> bytes:
         self.read_paths.append(str(path))
         return super().read_part(path, offset, most)
+
+    def answer(self, request: TreeOf) -> Tree | LlmgwError:
+        """Answer as a helper does; below a root that hangs it is silent."""
+        root = Path(request.root)
+        if root in self.hanging:
+            return silent(request)
+        return Tree(files=dict(read_live(self, root, request.wanted, request.most)))
 
 
 CHIPS = {
@@ -54,6 +65,10 @@ def machine() -> Machine:
     return files
 
 
+def probe_of(files: Machine, clock: FakeClock) -> SensorsProbe:
+    return SensorsProbe(files, FakeHelper(files.answer), clock)
+
+
 def told(probe: SensorsProbe) -> dict[str, float | None]:
     heartbeat = probe.onto_heartbeat(Heartbeat(sequence=1))
     return {f"{s.kind} {s.label}": s.value for s in heartbeat.sensors or ()}
@@ -62,7 +77,7 @@ def told(probe: SensorsProbe) -> dict[str, float | None]:
 async def test_a_machine_tells_its_packages_heat_its_inlet_and_after_a_while_its_power(
     machine, clock: FakeClock
 ):
-    probe = SensorsProbe(machine, clock)
+    probe = probe_of(machine, clock)
     assert await probe.read() == "2 temperatures, power of 1 package"
     assert told(probe) == {
         "temperature cpu 0 package": 55.0,
@@ -80,7 +95,7 @@ async def test_a_machine_tells_its_packages_heat_its_inlet_and_after_a_while_its
 
 
 async def test_only_what_is_told_is_read(machine, clock: FakeClock):
-    probe = SensorsProbe(machine, clock)
+    probe = probe_of(machine, clock)
     await probe.read()
     machine.read_paths.clear()
     await clock.advance(10)
@@ -96,7 +111,7 @@ async def test_only_what_is_told_is_read(machine, clock: FakeClock):
 
 async def test_a_driver_that_is_loaded_later_is_found_within_a_minute(clock: FakeClock):
     files = Machine()
-    probe = SensorsProbe(files, clock)
+    probe = probe_of(files, clock)
     assert await probe.read() == "no sensors"
     assert probe.onto_heartbeat(Heartbeat(sequence=1)).sensors == ()
     assert probe.period == 60.0
@@ -108,7 +123,7 @@ async def test_a_driver_that_is_loaded_later_is_found_within_a_minute(clock: Fak
 
 async def test_counters_that_are_roots_alone_cost_the_power_alone(machine, clock):
     del machine.content[POWERCAP / "intel-rapl:0/energy_uj"]
-    probe = SensorsProbe(machine, clock)
+    probe = probe_of(machine, clock)
     assert await probe.read() == "2 temperatures, power of 0 packages"
     assert "power cpu 0 package" not in told(probe)
 
@@ -117,7 +132,7 @@ async def test_a_sensor_that_sleeps_has_no_value_and_a_reading_is_never_repeated
     machine, clock: FakeClock
 ):
     machine.put(HWMON, {"hwmon1/temp1_input": ""})
-    probe = SensorsProbe(machine, clock)
+    probe = probe_of(machine, clock)
     await probe.read()
     asleep = Sensor(kind="temperature", label="cpu 0 package", value=None)
     assert asleep in (probe.onto_heartbeat(Heartbeat(sequence=1)).sensors or ())
@@ -126,9 +141,37 @@ async def test_a_sensor_that_sleeps_has_no_value_and_a_reading_is_never_repeated
 
 
 async def test_readings_more_than_a_minute_apart_give_no_power(machine, clock: FakeClock):
-    probe = SensorsProbe(machine, clock)
+    probe = probe_of(machine, clock)
     await probe.read()
     await clock.advance(120)
     machine.put(POWERCAP, {"intel-rapl:0/energy_uj": "241672366267"})
     await probe.read()
     assert told(probe)["power cpu 0 package"] is None
+
+
+async def test_a_machine_without_sensors_starts_no_helper(clock: FakeClock):
+    helper = FakeHelper(silent)
+    assert await SensorsProbe(Machine(), helper, clock).read() == "no sensors"
+    assert helper.asked == []
+
+
+async def test_sensors_that_hang_are_read_elsewhere_and_leave_the_counters(machine, clock):
+    probe = probe_of(machine, clock)
+    await probe.read()
+    await clock.advance(55)
+    machine.hanging.add(HWMON)
+    machine.put(POWERCAP, {"intel-rapl:0/energy_uj": "247297366267"})  # 6875 J more
+    machine.read_paths.clear()
+    with pytest.raises(Unreadable, match="/sys/class/hwmon: helper: no answer within 5 s"):
+        await probe.read()
+    assert not [path for path in machine.read_paths if "hwmon" in path]
+    assert told(probe)["power cpu 0 package"] == pytest.approx(125.0)
+    assert told(probe)["temperature Inlet"] == 23.5
+    await clock.advance(6)
+    assert list(told(probe)) == ["power cpu 0 package"]
+
+
+async def test_a_helper_is_ended_with_its_probe(machine, clock):
+    helper = FakeHelper(machine.answer)
+    await SensorsProbe(machine, helper, clock).close()
+    assert helper.closed

@@ -232,3 +232,49 @@ async def test_without_an_infiniband_port_nothing_is_run(fabric: Fabric):
     assert fabric.processes.ran == []
     assert fabric.probe.period == 60.0
     assert fabric.inventory().subnet_managers == ()
+
+
+async def test_managers_that_nobody_told_of_for_a_minute_are_told_no_more_and_it_says_so(
+    fabric: Fabric, clock: FakeClock
+):
+    fabric.sminfo = {"mlx5_0": sminfo(MASTER), "mlx5_1": sminfo(MASTER)}
+    fabric.saquery = {"mlx5_0": smir()}
+    await fabric.read()
+    fabric.saquery = {adapter: TimedOut("saquery: no end") for adapter in ("mlx5_0", "mlx5_1")}
+    await clock.advance(45)
+    await failure_of(fabric)
+    assert len(fabric.inventory().subnet_managers or ()) == 2
+    assert fabric.inventory().warnings is None
+    await clock.advance(16)
+    await failure_of(fabric)
+    told = fabric.inventory()
+    assert (told.subnet_managers, fabric.masters()["mlx5_0"]) == ((), MASTER)
+    assert [warning.words for warning in told.warnings or ()] == [
+        f"the other managers of the fabric of master {MASTER} are not known any more: saquery fails"
+    ]
+
+
+async def test_when_neither_tool_answers_for_a_minute_nothing_is_known_and_it_says_so(
+    fabric: Fabric, clock: FakeClock
+):
+    fabric.sminfo = {"mlx5_0": sminfo(MASTER), "mlx5_1": sminfo(MASTER)}
+    fabric.saquery = {"mlx5_0": smir()}
+    await fabric.read()
+    fabric.sminfo = {adapter: TimedOut("sminfo: no end") for adapter in ("mlx5_0", "mlx5_1")}
+    await clock.advance(61)
+    await failure_of(fabric)
+    told = fabric.inventory()
+    assert (told.subnet_managers, set(fabric.masters().values())) == ((), {None})
+    assert [warning.words for warning in told.warnings or ()] == [
+        f"the master that mlx5_{number}/1 sees is not known any more: sminfo fails"
+        for number in (0, 1)
+    ]
+
+
+async def test_tools_that_vanish_after_they_answered_are_an_error(fabric: Fabric):
+    fabric.sminfo = {"mlx5_0": sminfo(MASTER), "mlx5_1": sminfo(MASTER)}
+    fabric.saquery = {"mlx5_0": smir()}
+    await fabric.read()
+    fabric.sminfo = {}
+    with pytest.raises(LlmgwError, match="mlx5_0/1: sminfo: no such program"):
+        await fabric.read()

@@ -1,5 +1,6 @@
 """Where cards sit, through a tool that answers, fails and prints half."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,10 @@ from llmgw.base.errors import NotFound, TimedOut, Unreadable
 from llmgw.base.world import Done
 from llmgw.model.device import GPU, MIG, Device, NicDistance
 from llmgw.model.node import Inventory
+from llmgw_agent.probe.probing import Probing
 from llmgw_agent.probe.smi import SELDOM, NvidiaSmi
 from llmgw_agent.probe.topology import TopologyProbe
-from tests.fakes.clock import FakeClock
+from tests.fakes.clock import FakeClock, settle
 from tests.fakes.machine import FakeProcesses, MemoryFiles
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "nvidia-smi-topo"
@@ -128,3 +130,18 @@ async def test_a_tool_that_vanishes_is_a_failure(clock: FakeClock):
     machine.answer(NotFound("nvidia-smi: no such program"))
     with pytest.raises(NotFound):
         await machine.probe.read()
+
+
+async def test_a_tool_that_comes_back_is_noticed_within_half_a_minute(clock: FakeClock):
+    machine = Machine(clock, text("2x-gpu-phb.txt"))
+    probing = Probing(machine.probe, clock)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(probing.run())
+        await settle()
+        machine.answer(NotFound("nvidia-smi: no such program"))
+        await clock.advance(600)
+        assert probing.state().error == "nvidia-smi: no such program"
+        machine.answer(Done(0, text("2x-gpu-phb.txt"), ""))
+        await clock.advance(30)
+        assert (probing.state().error, machine.probe.age) == (None, 10.0)
+        running.cancel()

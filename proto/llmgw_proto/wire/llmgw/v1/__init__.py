@@ -81,6 +81,7 @@ __all__ = (
     "Position",
     "ProbeState",
     "ProbeStateList",
+    "ProcessKind",
     "Progress",
     "ReadLogs",
     "RecoveryAction",
@@ -187,6 +188,38 @@ class EngineState(betterproto2.Enum):
             "ENGINE_STATE_INSTALLED": 1,
             "ENGINE_STATE_INSTALLING": 2,
             "ENGINE_STATE_FAILED": 3,
+        }
+
+
+class ProcessKind(betterproto2.Enum):
+    """
+    Words of `kind` of ForeignProcess; unspecified means not known.
+    """
+
+    UNSPECIFIED = 0
+
+    COMPUTE = 1
+
+    GRAPHICS = 2
+
+    BOTH = 3
+
+    @classmethod
+    def betterproto_value_to_renamed_proto_names(cls) -> dict[int, str]:
+        return {
+            0: "PROCESS_KIND_UNSPECIFIED",
+            1: "PROCESS_KIND_COMPUTE",
+            2: "PROCESS_KIND_GRAPHICS",
+            3: "PROCESS_KIND_BOTH",
+        }
+
+    @classmethod
+    def betterproto_renamed_proto_names_to_value(cls) -> dict[str, int]:
+        return {
+            "PROCESS_KIND_UNSPECIFIED": 0,
+            "PROCESS_KIND_COMPUTE": 1,
+            "PROCESS_KIND_GRAPHICS": 2,
+            "PROCESS_KIND_BOTH": 3,
         }
 
 
@@ -962,6 +995,9 @@ class DeviceSample(betterproto2.Message):
     throttle_reasons: "StringList | None" = betterproto2.field(
         12, betterproto2.TYPE_MESSAGE, optional=True
     )
+    """
+    Why it runs slower than it could; that it has nothing to do is no reason.
+    """
 
     ecc_corrected: "int | None" = betterproto2.field(13, betterproto2.TYPE_INT64, optional=True)
 
@@ -1190,6 +1226,13 @@ class ForeignProcess(betterproto2.Message):
     command: "str | None" = betterproto2.field(2, betterproto2.TYPE_STRING, optional=True)
 
     memory_bytes: "int | None" = betterproto2.field(3, betterproto2.TYPE_INT64, optional=True)
+
+    kind: "ProcessKind" = betterproto2.field(
+        4, betterproto2.TYPE_ENUM, default_factory=lambda: ProcessKind(0)
+    )
+    """
+    What it does there: `compute`, `graphics` or `both`; unspecified: not known.
+    """
 
 
 default_message_pool.register_message("llmgw.v1", "ForeignProcess", ForeignProcess)
