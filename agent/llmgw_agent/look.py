@@ -1,6 +1,7 @@
 """`llmgw agent --look`: what this machine's agent would report, without being one."""
 
 import asyncio
+import io
 import os
 import sys
 from collections.abc import Coroutine, Mapping
@@ -25,11 +26,16 @@ BETWEEN = 1.0
 """Seconds between two looks: a share of time needs two."""
 
 
+_AGES = ("age", "failing")
+
+
 class Look(Record, frozen=True, kw_only=True):
     """What an agent would tell: once when it registers, and in its heartbeats."""
 
     inventory: Inventory
     heartbeat: Heartbeat
+    said: dict[str, str]
+    """What each probe says of its last reading; one that failed says why in the heartbeat."""
 
 
 def run(config: AgentConfig) -> int:
@@ -38,14 +44,32 @@ def run(config: AgentConfig) -> int:
     It joins nothing, sends nothing, makes no directory, and runs beside an agent. What engines of
     that agent hold counts as foreign here.
     """
+    quiet()
     check_config(config)
-    setup("agent", level="warning")
     environ = dict(os.environ)
     state = None if config.state_dir is None else Path(config.state_dir).absolute()
     places = Places.find("agent", environ=environ, root=os.geteuid() == 0, state=state)
     seen = asyncio.run(look(config, directories_of(config, places), environ))
-    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(seen), indent=2) + b"\n")
+    sys.stdout.buffer.write(as_json(seen) + b"\n")
     return EXIT_OK
+
+
+def quiet() -> None:
+    """Let nothing be logged: what a probe could not read is in what is printed."""
+    setup("agent", level="warning", out=io.StringIO())
+
+
+def as_json(seen: Look) -> bytes:
+    """Return a look for people: ages in tenths of a second."""
+    return msgspec.json.format(msgspec.json.encode(_rounded(msgspec.to_builtins(seen))), indent=2)
+
+
+def _rounded(told: object, name: str = "") -> object:
+    if isinstance(told, dict):
+        return {key: _rounded(value, key) for key, value in told.items()}
+    if isinstance(told, list | tuple):
+        return [_rounded(one) for one in told]
+    return round(told, 1) if name in _AGES and isinstance(told, float) else told
 
 
 async def look(
@@ -73,6 +97,8 @@ async def look(
         await _within(longest, facts.look(late=True))
         await clock.sleep(BETWEEN)
         await _within(BETWEEN, facts.look(late=False))
+        # As an agent does it: some sources learn of the cards from the inventory.
+        inventory = facts.inventory()
         heartbeat = facts.heartbeat(1, clock.now())
         silent = facts.unanswered()
         states = tuple(
@@ -82,8 +108,9 @@ async def look(
             for state in heartbeat.probes or ()
         )
         return Look(
-            inventory=facts.inventory(),
+            inventory=inventory,
             heartbeat=msgspec.structs.replace(heartbeat, probes=states),
+            said=facts.sentences(),
         )
     finally:
         await facts.close()

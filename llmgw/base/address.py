@@ -5,13 +5,16 @@ from llmgw.base.errors import Usage
 _PORT_MOST = 65535
 
 
-def host_and_port(text: str, what: str = "", *, listening: bool = False) -> tuple[str, int]:
+def host_and_port(
+    text: str, what: str = "", *, listening: bool = False, example: str = ""
+) -> tuple[str, int]:
     """Return the two parts of `host:port` or `[v6 address]:port`.
 
     Args:
         text: what was written.
         what: the field that it was written for, told in the error.
         listening: port 0 will do: it takes a free one.
+        example: for the hint; empty: a control plane's, of its link or its own port.
 
     Raises:
         Usage: it is not of that form.
@@ -21,7 +24,7 @@ def host_and_port(text: str, what: str = "", *, listening: bool = False) -> tupl
     least = 0 if listening else 1
     if not colon or not host or not port.isdecimal() or not least <= int(port) <= _PORT_MOST:
         field = f"{what}: " if what else ""
-        example = "127.0.0.1:7441" if listening else "head-1:7442"
+        example = example or ("127.0.0.1:7441" if listening else "head-1:7442")
         raise Usage(f"{field}{text!r} is not an address", hint=f"write it like {example}")
     return host, int(port)
 

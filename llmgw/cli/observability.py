@@ -23,6 +23,10 @@ app = lazy_app(ENTRIES, "Dashboards and alerts for Prometheus and Grafana.")
 
 Row = dict[str, str]
 
+_RELATIVE = (
+    "each runbook_url is a path in llmgw's documentation; --runbook-base URL makes it an address"
+)
+
 
 def export(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Made if it is not there.")],
@@ -69,6 +73,8 @@ def export(
         _write(directory, {**made, module.MANIFEST: module.manifest(made)})
     rows = [{"file": name, "outcome": outcome} for name, outcome in compared.outcomes.items()]
     print_rows(rows, _FILES, output, name=lambda row: row["file"])
+    if runbook_base is None:
+        note(_RELATIVE)
     if dry_run:
         note("nothing was written")
 
@@ -107,7 +113,7 @@ _ALERTS: tuple[Column[Row], ...] = (
 
 def _targets(given: list[str] | None) -> list[str] | None:
     for one in given or ():
-        host_and_port(one, "--target")
+        host_and_port(one, "--target", example="head-1:7441")
     return given or None
 
 

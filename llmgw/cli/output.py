@@ -37,13 +37,15 @@ _COLOURS = {
 class Column(Generic[T]):
     """One column of a table.
 
-    `show` returns its text; `ABSENT` for what is not known. `wide` columns show with `-o wide`.
+    `show` returns its text; `ABSENT` for what is not known. `wide` columns show with `-o wide`;
+    `full` is what a column shows there, if more than in a table.
     """
 
     title: str
     show: Callable[[T], str]
     wide: bool = False
     right: bool = False
+    full: Callable[[T], str] | None = None
 
 
 def colour_wanted() -> bool:
@@ -112,7 +114,8 @@ def table(rows: Sequence[T], columns: Sequence[Column[T]], *, wide: bool) -> lis
     On a terminal lines are cut at its width; elsewhere nothing is cut.
     """
     shown = [c for c in columns if wide or not c.wide]
-    cells = [[printable(c.show(row)) for c in shown] for row in rows]
+    shows = [c.full if wide and c.full is not None else c.show for c in shown]
+    cells = [[printable(show(row)) for show in shows] for row in rows]
     widths = [max([len(c.title), *(len(line[i]) for line in cells)]) for i, c in enumerate(shown)]
     most = get_terminal_size().columns if sys.stdout.isatty() else 0
     lines = [_line([c.title for c in shown], shown, widths, most, coloured=False)]

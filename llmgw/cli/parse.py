@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from llmgw.base.errors import LlmgwError, NotFound, Refused, Unreadable, Usage
-from llmgw.cli.options import Format, Output
-from llmgw.cli.output import Column, note, print_data, print_rows
+from llmgw.cli.options import Format
+from llmgw.cli.output import note, print_data, print_rows
 
 MOST_BYTES = 64 << 20
 """Of one text; what tools print has a thousandth of it."""
@@ -29,6 +29,15 @@ Fields = Annotated[
     ),
 ]
 List = Annotated[bool, typer.Option("--list", help="List the tools, and what to run for each.")]
+Form = Annotated[
+    Format | None,
+    typer.Option(
+        "--output",
+        "-o",
+        help="table, wide, json, yaml or name; else json, and a table of --list on a terminal.",
+        show_default=False,
+    ),
+]
 
 
 def parse(
@@ -36,7 +45,7 @@ def parse(
     file: File = None,
     fields: Fields = "",
     listed: List = False,
-    output: Output = Format.JSON,
+    output: Form = None,
 ) -> None:
     """Print the record that an agent reads from a tool's output, as JSON.
 
@@ -44,12 +53,12 @@ def parse(
     """
     catalog = importlib.import_module("llmgw_agent.parse.catalog")
     if listed:
-        _list(catalog.tools(), output)
+        _list(catalog.tools(), output or (Format.TABLE if sys.stdout.isatty() else Format.JSON))
         return
     if tool is None:
         raise Usage("no tool named", hint="llmgw parse --list tells which there are")
     reader = _reader(catalog.tools(), tool)
-    print_data(_read(reader, _text(file), fields), output)
+    print_data(_read(reader, _text(file), fields), output or Format.JSON)
 
 
 def _read(reader: Any, text: str, fields: str) -> object:  # noqa: ANN401 (found by name)
@@ -61,13 +70,14 @@ def _read(reader: Any, text: str, fields: str) -> object:  # noqa: ANN401 (found
 
 
 def _list(tools: tuple[Any, ...], output: Format) -> None:
-    columns: list[Column[Any]] = [
-        Column("TOOL", lambda one: str(one.name)),
-        Column("RUN", lambda one: str(one.how)),
-    ]
-    form = Format.TABLE if output is Format.JSON and sys.stdout.isatty() else output
+    if output in (Format.TABLE, Format.WIDE):
+        # Never cut, as other tables are on a terminal: what to run is there to be pasted.
+        width = max(len(one.name) for one in tools)
+        for name, how in (("TOOL", "RUN"), *((one.name, one.how) for one in tools)):
+            print(f"{name:<{width}}  {how}")
+        return
     data = [{"name": one.name, "how": one.how} for one in tools]
-    print_rows(tools, columns, form, name=lambda one: str(one.name), data=data)
+    print_rows(tools, (), output, name=lambda one: str(one.name), data=data)
 
 
 def _reader(tools: tuple[Any, ...], name: str) -> Any:  # noqa: ANN401 (found by name)

@@ -113,7 +113,7 @@ def _port(before: Seen | None, state: str, counter: PortCounter | None) -> Seen:
     reading = None if counter is None else counter.value
     if before is None:
         return Seen(value=state, reading=reading)
-    fell = int(_is_active(before.value) and not _is_active(state))
+    fell = int(is_active(before.value) and not is_active(state))
     if counter is None:
         return replace(before, value=state, total=before.total + fell)
     more = 0 if before.reading is None else _more(before.reading, counter.value)
@@ -153,7 +153,8 @@ def _more(before: int, now: int) -> int:
     return now - before if now >= before else now
 
 
-def _is_active(state: str | None) -> bool:
+def is_active(state: str | None) -> bool:
+    """Say whether a port in a state carries traffic."""
     return state is not None and _ACTIVE in state.lower()
 
 

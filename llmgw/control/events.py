@@ -68,6 +68,10 @@ class Events:
         """Return the events in memory from a time on, oldest first."""
         return tuple(event for event in self._kept.values() if event.at >= since)
 
+    def told(self, subject: str, words: str) -> bool:
+        """Say whether that is among the events in memory."""
+        return any(one.subject == subject and one.words == words for one in self._kept.values())
+
     async def _put(self, events: Sequence[Event]) -> None:
         for event in events:
             await self._store.add_event(event)

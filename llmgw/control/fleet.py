@@ -16,12 +16,13 @@ from llmgw.control.events import Events
 from llmgw.control.feed import Feed
 from llmgw.control.hardware import Hardware
 from llmgw.control.inventory import device_named, merged, with_heartbeat, worse
-from llmgw.control.news import differences, registered
+from llmgw.control.news import differences, recovered, registered
 from llmgw.control.nodes import SeenNode
 from llmgw.control.probing import news
 from llmgw.control.replicas import bookings
 from llmgw.control.routing import Routing
 from llmgw.control.shards import Shards
+from llmgw.control.wear import damage
 from llmgw.model.events import INFO, PROBLEM, WARNING
 from llmgw.model.feed import NODES, ROUTES, SAMPLES
 from llmgw.model.gateway import Route
@@ -184,10 +185,10 @@ class Fleet:
         changed = inventory != seen.inventory
         if changed:
             self._replace_inventory(seen, inventory)
-        before = seen.sample.heartbeat.probes if seen.sample is not None else None
-        for severity, words in news(before, message.probes):
-            self._tell(severity, seen, words)
-        self._hardware.heard(node, message, lambda uuid: device_named(seen.inventory, uuid))
+        self._take_readings(seen, message)
+        fallen = self._hardware.fallen(node)
+        if fallen != seen.fallen:
+            seen.fallen, changed = fallen, True
         seen.sample = Sample(id=node, at=self._clock.now(), heartbeat=message)
         self._feed.mark(SAMPLES, node)
         if changed or back:
@@ -300,6 +301,22 @@ class Fleet:
 
     # Inside.
 
+    def _take_readings(self, seen: SeenNode, message: Heartbeat) -> None:
+        """Tell what a heartbeat says that the last one did not."""
+        last = seen.sample.heartbeat if seen.sample is not None else None
+        for severity, words in news(None if last is None else last.probes, message.probes):
+            self._tell(severity, seen, words)
+
+        def name_of(uuid: str) -> str:
+            return device_named(seen.inventory, uuid)
+
+        self._hardware.heard(seen.id, message, name_of)
+        for uuid, words in damage(last, message):
+            told = f"{seen.id} {name_of(uuid)}: {words}"
+            # An earlier control plane may have told it.
+            if last is not None or not self._events.told(seen.id, told):
+                self._events.add("node", seen.id, told, severity=WARNING)
+
     def _new(self, node: str) -> SeenNode:
         return SeenNode(
             id=node,
@@ -336,8 +353,10 @@ class Fleet:
         known = seen.inventory != Inventory()
         words = differences(seen.inventory, inventory) if known else ()
         severity = WARNING if words and worse(seen.inventory, inventory) else INFO
+        well = recovered(seen.inventory, inventory) if known else ()
         seen.inventory = inventory
         self._tell_changes(seen, words, severity)
+        self._tell_changes(seen, well)
 
     def _tell_changes(self, seen: SeenNode, words: Sequence[str], severity: str = INFO) -> None:
         if words:

@@ -10,7 +10,7 @@ import msgspec
 
 from llmgw.base.clock import Clock
 from llmgw.control.behind import Behind
-from llmgw.control.differences import Difference, Key, Seen, differences
+from llmgw.control.differences import Difference, Key, Seen, differences, is_active
 from llmgw.control.events import Events
 from llmgw.model.events import INFO, WARNING
 from llmgw.model.hardware import MASTER, PORT, HardwareChange
@@ -40,6 +40,8 @@ class Hardware:
         self._known: dict[str, dict[Key, Seen]] = {}
         self._last: dict[tuple[str, Key], HardwareChange] = {}
         """The change of each subject that may go on."""
+        self._fallen: dict[str, dict[str, tuple[float, str]]] = {}
+        """By node and port, when a link that was active went down, and what it is now."""
         self._number = 0
         self._behind: Behind[HardwareChange] = Behind("hardware changes", self._put, clock)
         self.write = self._behind.write
@@ -52,6 +54,8 @@ class Hardware:
             known[change.kind, change.subject] = Seen(
                 value=change.after, reading=change.reading, total=change.total
             )
+            if change.kind == PORT:
+                self._note_port(change.node, change.subject, change.before, change.after, change.at)
             if change.id.isdecimal():
                 self._number = max(self._number, int(change.id))
 
@@ -68,12 +72,42 @@ class Hardware:
         known |= now
         for difference in found:
             self._note(node, difference)
+            kind, subject = difference.key
+            if kind == PORT:
+                before, after = difference.before.value, difference.after.value
+                self._note_port(node, subject, before, after, self._clock.now())
 
     def forget(self, node: str) -> None:
         """Forget a node that was removed; the store forgets it when it removes the node."""
         self._known.pop(node, None)
+        self._fallen.pop(node, None)
         for key in [key for key in self._last if key[0] == node]:
             del self._last[key]
+
+    def fallen(self, node: str) -> tuple[str, ...]:
+        """Return the ports of a node that were active within the last day and are not, in words."""
+        since = self._clock.now() - DAY
+        return tuple(
+            f"port {port} went down: it was active and is {state}"
+            for port, (at, state) in sorted(self._fallen.get(node, {}).items())
+            if at >= since
+        )
+
+    def masterless(self, node: str) -> bool:
+        """Say whether a port of a node saw a master subnet manager once and sees none now."""
+        known = self._known.get(node, {})
+        return any(kind == MASTER and seen.value is None for (kind, _), seen in known.items())
+
+    def _note_port(
+        self, node: str, port: str, before: str | None, after: str | None, at: float
+    ) -> None:
+        fallen = self._fallen.setdefault(node, {})
+        if is_active(after):
+            fallen.pop(port, None)
+        elif is_active(before):
+            fallen[port] = (at, after or "not known")
+        elif port in fallen:
+            fallen[port] = (fallen[port][0], after or "not known")
 
     def flaps(self) -> Mapping[str, Mapping[str, int]]:
         """Return how often each port's link went down, by node and port (`mlx5_0/1`).

@@ -4,14 +4,16 @@ A field that is None says nothing: it keeps what an earlier message, or an agent
 more, told (invariant 4).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from llmgw.fabric.managers import still_seen
+from llmgw.fabric.managers import masters_of, still_seen
+from llmgw.model.condition import names_of
 from llmgw.model.device import Device, card_number
 from llmgw.model.fabric import Port
 from llmgw.model.node import Heartbeat, Host, Inventory
+from llmgw.model.trouble import reasons, unsaid
 
 
 def merged(old: Inventory, new: Inventory) -> Inventory:
@@ -51,8 +53,45 @@ def with_heartbeat(old: Inventory, heartbeat: Heartbeat) -> Inventory:
 
 
 def worse(old: Inventory, new: Inventory) -> bool:
-    """Say whether something is wrong with what a node has that was not before."""
-    return not frozenset(unhealthy(new)) <= frozenset(unhealthy(old))
+    """Say whether something is wrong with what a node has that was not before.
+
+    A port that carried traffic and does not is, too, and one that sees its master no more.
+    """
+    return not _wrong(new) <= _wrong(old) or not _working(old) <= _working(new)
+
+
+def _wrong(inventory: Inventory) -> frozenset[tuple[str, str]]:
+    """Return all that is wrong, device by device: of several one may recover."""
+    devices = (
+        (one.uuid, words) for one in inventory.devices or () for words in one.unhealthy or ()
+    )
+    others = (("", words) for words in (*unsaid(inventory), *_engines(inventory)))
+    fabrics = (("fabric", words) for words in several_masters(inventory))
+    return frozenset((*devices, *others, *fabrics))
+
+
+def _working(inventory: Inventory) -> frozenset[tuple[str, int, str]]:
+    found = {
+        (port.adapter, port.number, what)
+        for port in inventory.ports or ()
+        if port.state is not None and "active" in port.state.lower()
+        for what in ("active", *(("master",) if port.master_guid else ()))
+    }
+    domain = inventory.nvlink_domain
+    if domain is not None and domain.imex_running:
+        found.add(("", 0, "imex"))
+    return frozenset(found)
+
+
+def several_masters(inventory: Inventory) -> tuple[str, ...]:
+    """Return the fabrics, as a node sees them, of which several subnet managers are master."""
+    return tuple(
+        f"fabric {fabric}: several subnet managers are master: {', '.join(sorted(guids))}"
+        for fabric, guids in masters_of(
+            still_seen(inventory.subnet_managers or (), inventory.ports or ())
+        ).items()
+        if len(guids) > 1
+    )
 
 
 def without_unseen(inventory: Inventory) -> Inventory:
@@ -87,18 +126,24 @@ def device_named(inventory: Inventory, uuid: str) -> str:
 
 def unhealthy(inventory: Inventory) -> tuple[str, ...]:
     """Return why something is wrong with what a node has, in its own words."""
-    warnings = [f"{warning.subject}: {warning.words}" for warning in inventory.warnings or ()]
-    devices = [
-        f"{named(device)}: {words}"
-        for device in inventory.devices or ()
-        for words in device.unhealthy or ()
-    ]
-    engines = [
+    devices = (
+        f"{named_together(found)}: {words}"
+        for words, found in reasons(inventory.devices or ()).items()
+    )
+    return (*unsaid(inventory), *devices, *_engines(inventory))
+
+
+def named_together(devices: Sequence[Device]) -> str:
+    """Return what people call devices of which the same is told: one with what it is."""
+    return named(devices[0]) if len(devices) == 1 else names_of(devices)
+
+
+def _engines(inventory: Inventory) -> list[str]:
+    return [
         f"{engine.engine}: {engine.words or 'its installation failed'}"
         for engine in inventory.engines or ()
         if engine.state == "failed"
     ]
-    return (*warnings, *devices, *engines)
 
 
 def _merged_host(old: Host | None, new: Host) -> Host:

@@ -6,7 +6,7 @@ Everything that placement's filters look at is told of: what came, what went, wh
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from llmgw.base.units import show_bytes
-from llmgw.control.inventory import named
+from llmgw.control.inventory import named, named_together, several_masters
 from llmgw.model.condition import names_of
 from llmgw.model.device import Device, NvlinkFabric, PciLink
 from llmgw.model.fabric import NvlinkDomain, Port
@@ -38,13 +38,17 @@ _RUNS: Mapping[bool | None, str] = {
 
 
 def differences(old: Inventory, new: Inventory) -> tuple[str, ...]:
-    """Return what changed in words: why a node now qualifies, or no longer does."""
+    """Return what changed in words: why a node now qualifies, or no longer does.
+
+    That devices are well again is told apart: see `recovered`.
+    """
     return (
         *_host_words(old.host, new.host),
         *_device_words(old.devices or (), new.devices or ()),
         *_engine_words(old.engines or (), new.engines or ()),
         *_engine_news(old, new),
         *_port_words(old.ports or (), new.ports or ()),
+        *_master_words(old, new),
         *_weights_words(old.weights, new.weights),
         *_filesystem_words(old.filesystems, new.filesystems),
         *_nvlink_words(old.nvlink_domain, new.nvlink_domain),
@@ -100,10 +104,23 @@ def _device_words(old: tuple[Device, ...], new: tuple[Device, ...]) -> Iterator[
         if uuid not in after:
             yield f"{named(device)} is gone"
     yield from _arrivals([device for uuid, device in after.items() if uuid not in before])
+    changed: dict[str, list[Device]] = {}
     for uuid, device in after.items():
-        known = before.get(uuid)
-        if known is not None:
-            yield from (f"{named(device)}: {words}" for words in _changes_of(known, device))
+        for words in _changes_of(before[uuid], device) if uuid in before else ():
+            changed.setdefault(words, []).append(device)
+    yield from _together(changed)
+
+
+def recovered(old: Inventory, new: Inventory) -> tuple[str, ...]:
+    """Return which devices are fine that were not: `gpu0-gpu7: fine`."""
+    sick = {device.uuid for device in old.devices or () if device.unhealthy}
+    well = [one for one in new.devices or () if one.uuid in sick and one.unhealthy == ()]
+    return tuple(_together({"fine": well} if well else {}))
+
+
+def _together(changed: Mapping[str, Sequence[Device]]) -> Iterator[str]:
+    for words, devices in changed.items():
+        yield f"{named_together(devices)}: {words}"
 
 
 def _arrivals(devices: Sequence[Device]) -> Iterator[str]:
@@ -127,9 +144,11 @@ def _changes_of(old: Device, new: Device) -> Iterator[str]:
     ):
         if is_ is not None and was != is_:
             yield f"{what}{was or '-'} → {is_}"
-    # That a device is fine is no news where nothing was known of it.
-    if old.unhealthy != new.unhealthy and (old.unhealthy or new.unhealthy):
-        yield "; ".join(new.unhealthy or ()) or "fine"
+    if old.unhealthy != new.unhealthy:
+        if new.unhealthy:
+            yield "; ".join(new.unhealthy)
+        elif old.unhealthy and new.unhealthy is None:
+            yield "it is not known any more whether it is fine"
     if old.pci is not None and new.pci is not None and _link(old.pci) != _link(new.pci):
         yield f"PCIe {_link(old.pci)} → {_link(new.pci)}"
     if old.nvlink is not None and new.nvlink is not None:
@@ -198,6 +217,11 @@ def _port_words(old: tuple[Port, ...], new: tuple[Port, ...]) -> Iterator[str]:
         ):
             if was != is_:
                 yield f"{name}: {what}{was or '-'} → {is_ or '-'}"
+
+
+def _master_words(old: Inventory, new: Inventory) -> Iterator[str]:
+    before = several_masters(old)
+    yield from (words for words in several_masters(new) if words not in before)
 
 
 def _weights_words(

@@ -45,6 +45,8 @@ class SeenNode:
     certificate_ends: float | None = None
     troubles: dict[str, str] = field(default_factory=dict)
     """What the control plane itself found wrong with it, by kind."""
+    fallen: tuple[str, ...] = ()
+    """Which of its ports went down, in words."""
     shards: dict[ShardKey, ShardStatus] = field(default_factory=dict)
     foreign: set[ShardKey] = field(default_factory=set)
     """Those of `shards` that run on another node: they hold what they name and are nothing else."""
@@ -84,7 +86,7 @@ class SeenNode:
             id=self.id,
             liveness=verdict,
             wish=self.wish,
-            health=(*self.troubles.values(), *unhealthy(self.inventory)),
+            health=(*self.troubles.values(), *self.fallen, *unhealthy(self.inventory)),
             connected=self.connected,
             address=self.address,
             peer=self.peer,

@@ -11,7 +11,7 @@ import msgspec
 
 from llmgw.base.errors import Refused, Unreadable
 from llmgw.control.history import LENGTH, STEP
-from llmgw.model.history import DEVICE_MEASURES, NODE_MEASURES, Series, Values
+from llmgw.model.history import DEVICE_MEASURES, NAMES, NODE_MEASURES, NodeHistory, Series, Values
 from llmgw.model.record import Record
 from llmgw.model.work import POWER, SM_ACTIVE, WorkSource
 
@@ -31,6 +31,12 @@ _WORK: dict[WorkSource | None, str] = {
     POWER: '100 * llmgw_gpu_work_ratio{%s,source="power"}',
 }
 """PromQL by measure; `%s` becomes what selects the node."""
+
+
+_SAME = 1e-6
+"""Of a step: two times that differ by less are one."""
+
+_ORDER = {name: index for index, name in enumerate(NAMES)}
 
 
 class Span(Record, frozen=True, kw_only=True):
@@ -146,6 +152,43 @@ def series(answers: Iterable[tuple[Query, Found]], asked: Span) -> tuple[Series,
                 known = devices.setdefault(uuid, {})
                 known[query.name] = _with(known.get(query.name), query, uuid, values)
     return (*nodes, *(one for uuid in sorted(devices) for one in devices[uuid].values()))
+
+
+def with_memory(told: NodeHistory, kept: NodeHistory) -> NodeHistory:
+    """Return what Prometheus told with what memory kept laid over it.
+
+    Memory wins where it has a value: it has every heartbeat, whenever Prometheus was set up. Each
+    point takes the newest value since the point before it.
+    """
+    points = max((len(one.values) for one in told.series), default=0) or LENGTH
+    start = told.until - (points - 1) * told.step
+    found = {(one.name, one.device): one for one in told.series}
+    for one in kept.series:
+        first = kept.until - (len(one.values) - 1) * kept.step
+        values: dict[int, float] = {}
+        for index, value in enumerate(one.values):
+            at = math.ceil((first + index * kept.step - start) / told.step - _SAME)
+            if value is not None and 0 <= at < points:
+                values[at] = value
+        if values:
+            key = one.name, one.device
+            found[key] = _laid(found.get(key), one, values, points)
+    return msgspec.structs.replace(told, series=tuple(sorted(found.values(), key=_order)))
+
+
+def _laid(known: Series | None, kept: Series, values: dict[int, float], points: int) -> Series:
+    before = (None,) * points if known is None else known.values
+    made_of = (*(kept.made_of or ()), *((known.made_of if known else None) or ()))
+    return msgspec.structs.replace(
+        kept,
+        values=tuple(values.get(index, value) for index, value in enumerate(before)),
+        made_of=tuple(dict.fromkeys(made_of)) or None,
+    )
+
+
+def _order(one: Series) -> tuple[bool, str, int]:
+    """Return what puts the node's own series first, then each device's."""
+    return one.device is not None, one.device or "", _ORDER[one.name]
 
 
 def _with(known: Series | None, query: Query, uuid: str, values: Values) -> Series:

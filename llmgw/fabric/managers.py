@@ -26,3 +26,14 @@ def still_seen(
     """
     seen = masters(ports)
     return tuple(one for one in managers if one.master_guid in seen)
+
+
+def masters_of(managers: Iterable[SubnetManager]) -> dict[str, set[str]]:
+    """Return who is master of each fabric: whom its ports see, and who calls itself so."""
+    found: dict[str, set[str]] = {}
+    for one in managers:
+        if one.master_guid is not None:
+            seen = found.setdefault(one.master_guid, {one.master_guid})
+            if one.state == "master":
+                seen.add(one.guid)
+    return found

@@ -80,16 +80,27 @@ def device_facts(
     """
     found = [Fact(words=words, wrong=True) for words in device.unhealthy or ()]
     found += foreign_facts(reading)
-    found += _throttles(reading)
-    if health is not None:
-        found += [_xid(xid, now, ages) for xid in health.xids or ()]
-        found += _asked(health)
-        found += _ecc(health)
-        found += _rows(health)
-        found += _links(health)
+    found += faults(health, reading, now=now, ages=ages)
     found += [] if device.pci is None else _pci(device.pci)
     found += [] if device.nvlink is None else fabric_facts(device.nvlink, domain)
     return (*(one for one in found if one.wrong), *(one for one in found if not one.wrong))
+
+
+def faults(
+    health: DeviceHealth | None, reading: DeviceSample | None, *, now: float, ages: Ages
+) -> Iterator[Fact]:
+    """Yield what a device tells of throttling, errors and wear.
+
+    Args: those of `device_facts`.
+    """
+    yield from _throttles(reading)
+    if health is not None:
+        yield from (_xid(xid, now, ages) for xid in health.xids or ())
+        yield from _asked(health)
+    yield from _ecc(health, reading)
+    if health is not None:
+        yield from _rows(health)
+        yield from _links(health)
 
 
 def foreign_facts(reading: DeviceSample | None) -> Iterator[Fact]:
@@ -242,9 +253,13 @@ def _asked(health: DeviceHealth) -> Iterator[Fact]:
         yield Fact(words=f"the driver asks for: {health.recovery_action}", wrong=True)
 
 
-def _ecc(health: DeviceHealth) -> Iterator[Fact]:
-    now = _pair(health.ecc_corrected_volatile, health.ecc_uncorrected_volatile)
-    life = _pair(health.ecc_corrected_aggregate, health.ecc_uncorrected_aggregate)
+def _ecc(health: DeviceHealth | None, reading: DeviceSample | None) -> Iterator[Fact]:
+    """Say what a device counts; its readings are newer than the minute's report."""
+    now = None if reading is None else _pair(reading.ecc_corrected, reading.ecc_uncorrected)
+    life = None
+    if health is not None:
+        now = now or _pair(health.ecc_corrected_volatile, health.ecc_uncorrected_volatile)
+        life = _pair(health.ecc_corrected_aggregate, health.ecc_uncorrected_aggregate)
     if now is None and life is None:
         return
     if not _any(now) and not _any(life):
@@ -255,7 +270,7 @@ def _ecc(health: DeviceHealth) -> Iterator[Fact]:
         for pair, when in ((now, "since the driver was loaded"), (life, "in its life"))
         if pair is not None
     ]
-    wrong = bool(health.ecc_uncorrected_volatile)
+    wrong = now is not None and bool(now[1])
     yield Fact(words=f"ECC errors: {'; '.join(parts)}", wrong=wrong)
 
 

@@ -72,7 +72,7 @@ class NodeHistory(Record, frozen=True, kw_only=True):
     """When the last value was taken, in seconds since the epoch."""
     series: tuple[Series, ...]
     source: str
-    """`memory` or `prometheus`."""
+    """`memory`, or `prometheus`: the last hour is from memory then too, where that has values."""
     problem: str | None = None
     """Why less is told than was asked for; None: it is all there."""
 

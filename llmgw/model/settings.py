@@ -108,7 +108,9 @@ class DiscoverySettings(Written, frozen=True, kw_only=True):
     """What agents read beside the tools they know."""
 
     dcgm_exporter: str = ""
-    """Where a node's own dcgm-exporter answers: `http://127.0.0.1:9400/metrics`; empty: nowhere."""
+    """Where a node's own dcgm-exporter answers: `http://127.0.0.1:9400/metrics`; empty: nowhere.
+    Nodes without cards ask nobody. Where none answers a node's probe says so, and fails only if one
+    answered there since its agent started."""
 
 
 class PrometheusSettings(Written, frozen=True, kw_only=True):

@@ -80,6 +80,8 @@ class Verdict(Record, frozen=True, kw_only=True):
     kind: str
     rule: str
     words: str = ""
+    reasons: tuple[str, ...] = ()
+    """Each reason in full, where `words` may count the last of them."""
 
 
 class Candidate(Record, frozen=True, kw_only=True):

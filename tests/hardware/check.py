@@ -11,8 +11,10 @@ from pathlib import Path
 
 import msgspec
 
-from llmgw.base.errors import LlmgwError
+from llmgw.base.errors import LlmgwError, Unreadable
+from llmgw_agent.look import quiet
 from llmgw_agent.parse.catalog import tool
+from llmgw_agent.parse.nvidia_smi_errors import read_failure
 from tests.hardware import look
 
 OK, ABSENT, FAILED = "ok", "not here", "FAILED"
@@ -68,6 +70,9 @@ _PRINTED = (
     Printed("sminfo", ("sminfo",)),
     Printed("saquery", ("saquery", "SMIR")),
 )
+_MAY_BE_EMPTY = ("xid",)
+"""Readers of texts that tell of what happened: that is nothing on a machine that is well."""
+
 _TREES = {
     "sys-class-infiniband": "/sys/class/infiniband",
     "hwmon": "/sys/class/hwmon",
@@ -81,6 +86,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="tests/hardware/check.sh", description=__doc__)
     parser.add_argument("directory", nargs="?", type=Path, default=Path("hardware-check"))
     place: Path = parser.parse_args().directory
+    quiet()
     place.mkdir(parents=True, exist_ok=True)
     verdicts = [*_readers(place), *_looks(place)]
     width = max(len(one.name) for one in verdicts)
@@ -121,11 +127,23 @@ def _of_printed(printed: Printed, place: Path) -> Verdict:
         return Verdict(name, ABSENT, f"nothing answers at {argument}")
     text = done.stdout.decode(errors="replace")
     said = text.strip() or done.stderr.decode(errors="replace").strip()
-    if done.returncode and program != "ibstat":
+    if done.returncode and program == NVIDIA and not text.startswith("="):
+        return Verdict(name, *_of_smi(f"{text}\n{done.stderr.decode(errors='replace')}", done))
+    if done.returncode and program not in ("ibstat", NVIDIA):
         return Verdict(
             name, ABSENT, f"exit status {done.returncode}: {' '.join(said.split())[:90]}"
         )
     return _read(printed.reader, name, text, place)
+
+
+def _of_smi(said: str, done: subprocess.CompletedProcess[bytes]) -> tuple[str, str]:
+    """Return what a failure of nvidia-smi means: that there are no cards, or what is wrong."""
+    try:
+        seen = read_failure(said, done.returncode)
+    except Unreadable:
+        # Of what this driver or card has not: NVLink, an option that is newer.
+        return ABSENT, f"exit status {done.returncode}: {' '.join(said.split())[:90]}"
+    return (ABSENT, "no cards") if seen.warning is None else (FAILED, seen.warning[:120])
 
 
 def _read(reader: str, name: str, text: str, place: Path) -> Verdict:
@@ -139,6 +157,8 @@ def _read(reader: str, name: str, text: str, place: Path) -> Verdict:
         return Verdict(name, FAILED, f"{type(error).__name__}: {error}"[:120])
     data = msgspec.json.format(msgspec.json.encode(record), indent=2)
     file.with_suffix(".json").write_bytes(data)
+    if isinstance(record, Sequence) and not record and reader not in _MAY_BE_EMPTY:
+        return Verdict(name, ABSENT, f"nothing of it in {len(text)} characters")
     many = f"{len(record)} read" if isinstance(record, Sequence) else "read"
     return Verdict(name, OK, f"{many}, {len(text)} characters")
 

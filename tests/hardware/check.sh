@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 python=.venv/bin/python
 if [ ! -x "$python" ]; then
-    echo "no .venv here: run ./install.sh first" >&2
+    echo "no .venv here: run ./install.sh venv first" >&2
     exit 2
 fi
 exec env PYTHONPATH=".:agent:proto:tui" "$python" -m tests.hardware.check "$@"

@@ -2,19 +2,18 @@
 
 import asyncio
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
-
 from llmgw.base.clock import SystemClock
 from llmgw.base.errors import LlmgwError, NotFound
-from llmgw.base.log import setup
 from llmgw.base.places import Places
 from llmgw.base.system import SystemProcesses
 from llmgw.model.device import Device
+from llmgw.model.node import ProbeState
 from llmgw_agent.config import AgentConfig
-from llmgw_agent.look import Look, look
+from llmgw_agent.look import Look, as_json, look
 from llmgw_agent.main import directories_of
 from llmgw_agent.parse.card_devices import devices
 from llmgw_agent.parse.cards import CardsSeen
@@ -24,7 +23,13 @@ from llmgw_agent.probe.smi import NvidiaSmi
 from llmgw_agent.sources import helpers
 
 OK, ABSENT, FAILED = "ok", "not here", "FAILED"
+_CARDS = "gpus"
 NVML = "llmgw_agent.probe.nvml_side"
+
+_NOTHING = re.compile(
+    r"^(?:no (?!subnet manager answers)|not |nothing )|is not (?:on this machine|installed)"
+    r"|can't be read, and there are no "
+)
 
 Line = tuple[str, str, str]
 
@@ -34,13 +39,28 @@ def verdicts(place: Path) -> Iterator[Line]:
 
     What an agent would report is kept as `look.json`.
     """
-    setup("agent", level="warning")
     seen = asyncio.run(_look())
-    (place / "look.json").write_bytes(msgspec.json.format(msgspec.json.encode(seen), indent=2))
+    (place / "look.json").write_bytes(as_json(seen))
     for probe in seen.heartbeat.probes or ():
-        state = OK if probe.error is None else FAILED
-        yield f"probe {probe.name}", state, probe.error or "it gave a reading"
+        yield f"probe {probe.name}", *_of_probe(probe, seen)
     yield asyncio.run(_both_ways())
+
+
+def _of_probe(probe: ProbeState, seen: Look) -> tuple[str, str]:
+    sentence = seen.said.get(probe.name, "")
+    if probe.error is not None:
+        return FAILED, probe.error
+    if probe.name == _CARDS and not seen.inventory.devices:
+        # None are listed, and there is a reason beside that there are none.
+        words = [one.words for one in seen.inventory.warnings or () if one.subject == "gpu"]
+        if words:
+            return FAILED, "; ".join(words)
+    return ABSENT if nothing_there(sentence) else OK, sentence
+
+
+def nothing_there(sentence: str) -> bool:
+    """Say whether a probe says that what it reads is not on this machine."""
+    return _NOTHING.search(sentence) is not None
 
 
 async def _look() -> Look:
@@ -68,6 +88,9 @@ async def _both_ways() -> Line:
         return name, FAILED, error.message
     finally:
         await helper.close()
+    warnings = {seen[CARDS].warning for seen in ways} - {None}
+    if warnings:
+        return name, FAILED, "; ".join(map(str, sorted(map(str, warnings))))
     library, program = (devices(seen[CARDS].cards) for seen in ways)
     wrong = list(differences(library, program))
     drivers = [seen[CARDS].driver for seen in ways]

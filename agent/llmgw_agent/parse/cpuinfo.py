@@ -1,5 +1,7 @@
 """/proc/cpuinfo: the processor's name and what its vector units can do."""
 
+from collections.abc import Mapping
+
 from llmgw.base.errors import Unreadable
 from llmgw.model.record import Record
 from llmgw_agent.parse.tool import Tool
@@ -26,6 +28,11 @@ _NAMED = {
 """Kernel flags that matter to engines, and what people call them."""
 
 
+_OF_ARM = ("Features", "CPU implementer")
+_TELLING = ("processor", "model name", "flags", *_OF_ARM)
+"""Fields of which at least one stands in every text of the kernels that are supported."""
+
+
 class Processor(Record, frozen=True, kw_only=True):
     """What the first processor says of itself, and how many there are."""
 
@@ -34,15 +41,15 @@ class Processor(Record, frozen=True, kw_only=True):
     model: str | None = None
     extensions: tuple[str, ...] | None = None
     """In the order of the kernel's flags; None when it lists none."""
-    x86: bool = False
-    """Whether AVX2 is to be expected: the flags are in x86's form."""
+    x86: bool | None = None
+    """Whether AVX2 is to be expected: the flags are in x86's form; None: the text does not tell."""
 
 
 def read_cpuinfo(text: str) -> Processor:
     """Return the processor's name and vector extensions.
 
     Raises:
-        Unreadable: no line of the form `name : value`.
+        Unreadable: it has none of the fields that the kernel tells of a processor.
     """
     fields: dict[str, str] = {}
     cpus = 0
@@ -53,16 +60,21 @@ def read_cpuinfo(text: str) -> Processor:
         if name.strip() == "processor":
             # Tools that merge equal sections write `0, 1, 2, 3`.
             cpus += sum(1 for number in value.split(",") if number.strip().isdecimal())
-    if not fields:
-        raise Unreadable(f"/proc/cpuinfo: no field in {text[:60]!r}")
-    x86 = "flags" in fields
+    if fields.keys().isdisjoint(_TELLING):
+        raise Unreadable(f"/proc/cpuinfo: no processor in {text[:60]!r}")
     flags = fields.get("flags") or fields.get("Features")
     return Processor(
         cpus=cpus or None,
         model=fields.get("model name") or _arm_name(fields),
         extensions=None if flags is None else _extensions(flags.split()),
-        x86=x86,
+        x86=_x86(fields),
     )
+
+
+def _x86(fields: Mapping[str, str]) -> bool | None:
+    if "flags" in fields:
+        return True
+    return None if fields.keys().isdisjoint(_OF_ARM) else False
 
 
 def read_flags(text: str) -> frozenset[str]:

@@ -27,6 +27,7 @@ _MOST_MHZ, _MOST_WATTS, _MOST_DEGREES, _MOST_BYTES = 10_000.0, 10_000.0, 200.0, 
 _BLANK_COUNT = (1 << 31) - 16
 """Of 32 bits; that of 64 bits is larger than `_BLANK`."""
 
+_OURS = "DCGM_"
 _LINE = re.compile(r"(?P<name>[A-Za-z_:][A-Za-z0-9_:]*)(?:\{(?P<labels>.*)\})?\s+(?P<value>\S+)")
 _LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"')
 _ESCAPED = re.compile(r"\\(.)")
@@ -68,12 +69,12 @@ def read_metrics(text: str) -> tuple[ExporterReading, ...]:
     """Return what the page says, cards and instances each on their own, in its order.
 
     Raises:
-        Unreadable: there is text, and no line of it is a metric's.
+        Unreadable: there is text, and no line of it is a metric of DCGM's.
     """
     found: dict[tuple[str | None, int | None, int | None], ExporterReading] = {}
     metrics = False
     for name, labels, value in _samples(text):
-        metrics = True
+        metrics = metrics or name.startswith(_OURS)
         field = _FIELDS.get(name)
         if field is None:
             continue
@@ -84,7 +85,9 @@ def read_metrics(text: str) -> tuple[ExporterReading, ...]:
         if converted is not None:
             found[key] = msgspec.structs.replace(known, **{field[0]: converted})
     if not metrics and text.strip():
-        raise Unreadable(f"dcgm-exporter: no metric in {text.strip().splitlines()[0][:80]!r}")
+        raise Unreadable(
+            f"dcgm-exporter: no metric of DCGM in {text.strip().splitlines()[0][:80]!r}"
+        )
     return tuple(found.values())
 
 
@@ -187,4 +190,6 @@ _FIELDS: Mapping[str, tuple[str, _Convert]] = {
 }
 """Our field and its unit by the exporter's name, the one before 4.9 first."""
 
-TOOLS = (Tool(name="dcgm-exporter", how="curl http://127.0.0.1:9400/metrics", read=read_metrics),)
+TOOLS = (
+    Tool(name="dcgm-exporter", how="curl -s http://127.0.0.1:9400/metrics", read=read_metrics),
+)

@@ -207,7 +207,7 @@ def _recovery(text: str) -> str | None:
 TOOLS = (
     Tool(
         name="xid",
-        how="dmesg --time-format=iso (or journalctl -k -b -o short-iso, or cat /dev/kmsg)",
+        how="dmesg --time-format=iso",
         read=read,
     ),
 )

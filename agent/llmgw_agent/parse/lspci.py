@@ -143,4 +143,4 @@ def _number(text: str | None) -> int | None:
     return int(text) if text is not None and known else None
 
 
-TOOLS = (Tool(name="lspci", how="lspci -vv", read=read),)
+TOOLS = (Tool(name="lspci", how="lspci -vvv", read=read),)

@@ -293,8 +293,13 @@ def read_said(text: str) -> CardsSeen | nvidia_smi_table.Table:
     return nvidia_smi_table.read_table(text) if "|" in text else read_failure(text)
 
 
+_CSV = (
+    "nvidia-smi --format=csv --query-gpu=index,uuid,name,pci.bus_id,driver_version,"
+    "memory.total,memory.used,utilization.gpu,temperature.gpu,power.draw"
+)
+
 TOOLS = (
-    Tool("nvidia-smi-csv", "nvidia-smi --query-gpu=… --format=csv", read_file, read_cards),
+    Tool("nvidia-smi-csv", _CSV, read_file, read_cards),
     Tool("nvidia-smi-errors", "nvidia-smi", read_said),
     Tool("nvidia-smi-help", "nvidia-smi --help-query-gpu", lambda s: tuple(sorted(read_fields(s)))),
 )

@@ -91,4 +91,4 @@ def summed(card: CardLinks, name: str) -> int | None:
     return sum(told) if told and len(told) == len(counts) else None
 
 
-TOOLS = (Tool("nvidia-smi-nvlink", "nvidia-smi nvlink -s (or -e)", read_nvlink),)
+TOOLS = (Tool("nvidia-smi-nvlink", "nvidia-smi nvlink -s", read_nvlink),)

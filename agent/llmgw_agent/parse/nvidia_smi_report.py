@@ -302,5 +302,5 @@ def _process(part: Section, instances: Section) -> ReportProcess | None:
 
 TOOLS = (
     Tool("nvidia-smi-q", "nvidia-smi -q", read_report),
-    Tool("nvidia-smi-fabric", "nvidia-smi -q | grep -A12 Fabric", read_fabrics),
+    Tool("nvidia-smi-fabric", "nvidia-smi -q", read_fabrics),
 )

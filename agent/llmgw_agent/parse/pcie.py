@@ -54,7 +54,7 @@ def slow_link(link: PciLink, address: str | None) -> str | None:
     if carried is not None and possible is not None:
         rate = f": it carries {carried:.1f} of {possible:.1f} GB/s"
     words = f"slow PCIe link, {' and '.join(found)}{rate}"
-    return f"{words}; compare LnkCap and LnkSta of `lspci -vv -s {_lspci_address(address)}`"
+    return f"{words}; compare LnkCap and LnkSta of `lspci -vvv -s {_lspci_address(address)}`"
 
 
 def _lspci_address(address: str | None) -> str:

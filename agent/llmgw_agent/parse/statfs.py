@@ -134,4 +134,4 @@ def _bytes(told: Mapping[str, str], name: str, unit: int | None) -> int | None:
     return size if size <= _MOST_BYTES else None
 
 
-TOOLS = (Tool(name="statfs", how="stat -f PATH...", read=read_stat_f),)
+TOOLS = (Tool(name="statfs", how="stat -f /", read=read_stat_f),)

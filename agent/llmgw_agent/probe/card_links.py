@@ -6,6 +6,7 @@ import msgspec
 
 from llmgw.base.clock import Clock
 from llmgw.base.errors import NotFound, Unreadable
+from llmgw.base.units import counted
 from llmgw.model.device import MIG, Device
 from llmgw.model.node import Heartbeat, Inventory, NodeWarning
 from llmgw_agent.parse.cards import Card, CardsSeen
@@ -88,7 +89,7 @@ class CardLinksProbe(Source):
             raise Unreadable("the answer ends in the middle of a card")
         if seen.trouble is not None:
             raise Unreadable(seen.trouble)
-        return f"links of {len(found)} NVIDIA cards" if found else "no NVIDIA cards"
+        return f"links of {counted(len(found), 'NVIDIA card')}" if found else "no NVIDIA cards"
 
     def _linked(self, device: Device) -> Device:
         card = self._cards.get(device.uuid)

@@ -159,7 +159,12 @@ class SmiCards:
             return None
 
     async def _with_processes(self, seen: CardsSeen) -> CardsSeen:
-        """Return the cards with the processes that compute on them."""
+        """Return the cards with the processes that compute on them.
+
+        Without cards nobody is asked: the tool would fail.
+        """
+        if not seen.cards:
+            return seen
         fields = ",".join(nvidia_smi.APP_FIELDS)
         done = await self._smi.run(f"--query-compute-apps={fields}", "--format=csv,nounits")
         if done.rc != 0:

@@ -6,7 +6,7 @@ import msgspec
 
 from llmgw.base.clock import Clock
 from llmgw.base.errors import NotFound, Unreadable
-from llmgw.base.units import show_bytes
+from llmgw.base.units import counted, show_bytes
 from llmgw.base.world import Processes
 from llmgw.model.device import DeviceSample
 from llmgw.model.node import Heartbeat
@@ -109,7 +109,7 @@ class CardUseProbe(Source):
         self.seen.put(msgspec.structs.replace(seen, cards=readable))
         if seen.trouble is not None:
             raise Unreadable(seen.trouble)
-        return f"{len(readable)} NVIDIA cards" if readable else "no NVIDIA cards"
+        return counted(len(readable), "NVIDIA card") if readable else "no NVIDIA cards"
 
     def _own_pids(self, cards: tuple[Card, ...]) -> frozenset[int]:
         groups = self._own_groups()

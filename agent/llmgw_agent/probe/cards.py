@@ -8,6 +8,7 @@ import msgspec
 
 from llmgw.base.clock import Clock
 from llmgw.base.errors import NotFound, Unreadable
+from llmgw.base.units import counted
 from llmgw.base.world import Processes
 from llmgw.model.device import Device, DeviceSample
 from llmgw.model.node import Heartbeat, Inventory, NodeWarning
@@ -161,7 +162,7 @@ def _sentence(seen: CardsSeen) -> str:
     if not seen.cards:
         return "no NVIDIA cards"
     broken = sum(1 for card in seen.cards if card.trouble is not None)
-    named = f"{len(seen.cards)} NVIDIA cards"
+    named = counted(len(seen.cards), "NVIDIA card")
     return f"{named}, {broken} of them broken" if broken else named
 
 

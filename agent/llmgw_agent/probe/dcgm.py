@@ -30,7 +30,9 @@ _TIMEOUT = 5.0
 class DcgmProbe(Source):
     """Adds to the cards' readings what the exporter knows and they lack.
 
-    It asks the address that the settings name, and nobody where they name none.
+    The address is set for the whole cluster, and not every node has cards, or an exporter. Nobody
+    is asked where no address is set or there are no cards. That none answers there is no failure
+    until one answered under that address since the agent started: then it is missed.
     """
 
     name = "dcgm"
@@ -43,6 +45,8 @@ class DcgmProbe(Source):
         self._http = http
         self._settings = settings
         self._devices: tuple[Device, ...] = ()
+        self._answered: str | None = None
+        """The address under which an exporter answered last."""
         self.readings: Kept[tuple[ExporterReading, ...]] = Kept(clock)
 
     @property
@@ -71,10 +75,20 @@ class DcgmProbe(Source):
         if not url:
             self.readings.put(())
             return "no dcgm-exporter is set"
-        answer = await self._http.request("GET", url, timeout=_TIMEOUT)
+        if not self._devices:
+            self.readings.put(())
+            return "no cards of which a dcgm-exporter could tell"
+        try:
+            answer = await self._http.request("GET", url, timeout=_TIMEOUT)
+        except Unreachable:
+            if self._answered == url:
+                raise
+            self.readings.put(())
+            return f"no dcgm-exporter answers at {url}"
         if answer.status != 200:
             raise Unreachable(f"{url}: answers {answer.status}")
         readings = read_metrics(answer.body.decode(errors="replace"))
+        self._answered = url
         self.readings.put(readings)
         told = sum(1 for reading in readings if _figures(reading))
         return f"profiling counters of {counted(told, 'device')}"

@@ -89,6 +89,11 @@ class ProbedFacts:
         """Return the names of the sources that were asked and have not answered at all."""
         return frozenset(one.state().name for one in self._probings if not one.finished)
 
+    def sentences(self) -> dict[str, str]:
+        """Return what each source said of its last reading, by its name."""
+        said = ((one.state().name, one.sentence) for one in self._probings)
+        return {name: sentence for name, sentence in said if sentence is not None}
+
     async def first_look(self) -> None:
         """Ask every source once that is not late, all at the same time."""
         await self.look(late=False)

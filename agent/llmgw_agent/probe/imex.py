@@ -9,6 +9,7 @@ import msgspec
 
 from llmgw.base.clock import Clock
 from llmgw.base.errors import NotFound
+from llmgw.base.units import counted
 from llmgw.base.world import Files
 from llmgw.model.fabric import NvlinkDomain
 from llmgw.model.node import Inventory
@@ -99,7 +100,7 @@ class ImexProbe(Source):
         if not seen.is_there:
             return "no sign of nvidia-imex"
         runs = "runs" if seen.running else "does not run"
-        return f"nvidia-imex {runs}, {len(seen.channels)} channels"
+        return f"nvidia-imex {runs}, {counted(len(seen.channels), 'channel')}"
 
     def _devices(self) -> NvidiaDevices:
         text = self._text(Path("/proc/devices"))

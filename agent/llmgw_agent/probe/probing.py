@@ -75,6 +75,11 @@ class Probing:
         """Say whether any try has come to an end, be it with a reading, an error or nothing."""
         return self._passes.last is not None
 
+    @property
+    def sentence(self) -> str | None:
+        """Return what the last reading said; None when the last try failed or there was none."""
+        return None if self._passes.last is None else self._passes.last.sentence
+
     def state(self) -> ProbeState:
         """Return how the probe is doing."""
         last, failed_at = self._passes.last, self._failed_at

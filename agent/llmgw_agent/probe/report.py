@@ -7,6 +7,7 @@ import msgspec
 
 from llmgw.base.clock import Clock
 from llmgw.base.errors import LlmgwError, NotFound, Unreadable
+from llmgw.base.units import counted
 from llmgw.base.world import Done
 from llmgw.model.device import (
     GRAPHICS,
@@ -122,7 +123,7 @@ class ReportProbe(Source):
         troubles += await self._read_links()
         if troubles:
             raise Unreadable("; ".join(troubles))
-        return f"health of {len(whole)} cards"
+        return f"health of {counted(len(whole), 'card')}"
 
     async def _read_links(self) -> list[str]:
         try:

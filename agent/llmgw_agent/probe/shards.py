@@ -8,6 +8,7 @@ import msgspec
 
 from llmgw.base.clock import Clock
 from llmgw.base.errors import LlmgwError
+from llmgw.base.units import counted
 from llmgw.base.world import Files
 from llmgw.model.node import Heartbeat
 from llmgw.model.shard import ShardUse
@@ -66,7 +67,7 @@ class ShardsProbe(Source):
             )
         )
         self._before, self._before_at = processes, now
-        return f"{len(groups)} engines"
+        return counted(len(groups), "engine")
 
     def _processes(self, groups: Mapping[int, tuple[str, int]]) -> dict[int, ProcessUse]:
         found = {}

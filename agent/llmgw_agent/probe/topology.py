@@ -6,6 +6,7 @@ import msgspec
 
 from llmgw.base.clock import Clock
 from llmgw.base.errors import NotFound, Unreadable
+from llmgw.base.units import counted
 from llmgw.model.device import Device, NicDistance
 from llmgw.model.node import Inventory
 from llmgw_agent.parse.nvidia_smi_topo import TopoAdapter, TopoGpu, Topology, read_topology
@@ -60,7 +61,10 @@ class TopologyProbe(Source):
         if not _is_whole(text, topology):
             raise Unreadable(f"nvidia-smi topo -m: the matrix is cut: {text[-80:]!r}")
         self._topology.put(topology)
-        return f"{len(topology.gpus)} cards, {len(topology.nics)} network adapters"
+        return (
+            f"{counted(len(topology.gpus), 'card')}, "
+            f"{counted(len(topology.nics), 'network adapter')}"
+        )
 
 
 def _is_whole(text: str, topology: Topology) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from llmgw.base.units import show_bytes, show_seconds
 from llmgw.cli import show
 from llmgw.cli.output import ABSENT, Column, fields, table
+from llmgw.model.availability import FREE, HELD, availability, holders
 from llmgw.model.condition import (
     Fact,
     by_trouble,
@@ -19,7 +20,7 @@ from llmgw.model.device import MIG, Device, DeviceSample
 from llmgw.model.fabric import NvlinkDomain, Port, SubnetManager
 from llmgw.model.node import READY, Filesystem, Heartbeat, Node, ProbeState, Sample, Sensor
 from llmgw.model.replica import Replica
-from llmgw.model.shard import LIVE
+from llmgw.model.trouble import health_of
 from llmgw.model.work import POWER, SM_ACTIVE, work
 
 MARK = "! "
@@ -86,8 +87,7 @@ def _head(node: Node, sample: Sample | None, now: float) -> list[str]:
 
 def _numbered(node: Node) -> list[tuple[int, str]]:
     """Return what is wrong with a node; warnings of its inventory that are not named yet, too."""
-    warnings = (f"{one.subject}: {one.words}" for one in node.inventory.warnings or ())
-    return list(enumerate(dict.fromkeys((*node.health, *warnings))))
+    return list(enumerate(health_of(node)))
 
 
 def _driver(driver: str | None, cuda: str | None) -> str:
@@ -107,21 +107,25 @@ def _titled(title: str, lines: Sequence[str]) -> list[str]:
 class _Row:
     """One device with its readings."""
 
-    def __init__(self, device: Device, reading: DeviceSample | None, holder: str, cut: int) -> None:
+    def __init__(
+        self, node: Node, device: Device, reading: DeviceSample | None, holder: str, cut: int
+    ) -> None:
+        self.node = node
         self.device = device
         self.reading = reading
         self.holder = holder
         self.cut = cut
 
     def state(self) -> str:
-        """Return whether it can be given out, and whether it is."""
-        if self.device.unhealthy:
-            return "unhealthy"
+        """Return whether it can be given out; of one in use also that it is unhealthy."""
         if self.cut:
-            return f"cut in {self.cut}"
-        if self.holder:
-            return "in use"
-        return "free" if self.device.unhealthy is not None else "free?"
+            return "unhealthy" if self.device.unhealthy else f"cut in {self.cut}"
+        found = availability(self.device, self.node, self.reading, held=bool(self.holder))
+        if found == HELD:
+            return "unhealthy" if self.device.unhealthy else "in use"
+        if found == FREE and self.device.unhealthy is None:
+            return "free?"
+        return found
 
     def memory(self) -> str:
         """Return memory used of memory there; of unified memory there is the machine's alone."""
@@ -176,19 +180,14 @@ def _devices(node: Node, beat: Heartbeat | None, replicas: Sequence[Replica]) ->
     if node.inventory.devices is None:
         return ["this node cannot say"]
     readings = {one.uuid: one for one in (beat.devices or ())} if beat else {}
-    holders = {
-        uuid: replica.id
-        for replica in replicas
-        for part in replica.shards
-        if part.node == node.id and part.state in LIVE
-        for uuid in part.devices
-    }
+    held = holders(node, replicas)
     found = with_cards(node.inventory.devices)
     rows = [
         _Row(
+            node,
             device,
             readings.get(device.uuid),
-            holders.get(device.uuid, ""),
+            held.get(device.uuid, ""),
             sum(one.card_uuid == device.uuid for one in found),
         )
         for device in found

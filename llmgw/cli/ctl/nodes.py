@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
+from llmgw.base.units import show_seconds
 from llmgw.cli import session, show
 from llmgw.cli.options import Format, Output, Watch
 from llmgw.cli.output import Column, print_rows, table
 from llmgw.model.node import READY, Node, Sample
+from llmgw.model.trouble import short, troubles
 
 TOPICS = ("nodes", "samples")
 
@@ -20,18 +22,33 @@ class Row:
     now: float
 
 
+HEALTH_WIDTH = 72
+"""Characters of the one reason that a table shows."""
+
+
+def _now(row: Row) -> Sample | None:
+    """Return the last heartbeat of a node that is heard: an old one says nothing about now."""
+    return row.sample if row.node.liveness == READY else None
+
+
 def _cpu(row: Row) -> str:
-    beat = row.sample.heartbeat if row.sample else None
+    sample = _now(row)
+    beat = sample.heartbeat if sample else None
     return show.percent(beat.cpu_percent if beat else None)
 
 
+def _troubles(row: Row) -> tuple[str, ...]:
+    beat = row.sample.heartbeat if row.sample else None
+    return troubles(row.node, beat, now=row.now, ages=show_seconds)
+
+
 def _health(row: Row) -> str:
-    """Return what is wrong with a node, its sources of facts that fail among it, each once."""
-    inventory = row.node.inventory
-    words = [*row.node.health, *(f"{one.subject}: {one.words}" for one in inventory.warnings or ())]
-    beat = row.sample.heartbeat if row.sample and row.node.liveness == READY else None
-    words += [f"probe {one.name} fails" for one in (beat.probes or () if beat else ()) if one.error]
-    return "; ".join(dict.fromkeys(words)) or show.text(None)
+    """Return the first thing that is wrong with a node, and how many more there are."""
+    return show.text(short(_troubles(row), HEALTH_WIDTH))
+
+
+def _whole_health(row: Row) -> str:
+    return show.text("; ".join(_troubles(row)))
 
 
 COLUMNS: tuple[Column[Row], ...] = (
@@ -40,9 +57,9 @@ COLUMNS: tuple[Column[Row], ...] = (
     Column("SINCE", lambda r: show.age(r.node.since, r.now), right=True),
     Column("DEVICES", lambda r: show.device_counts(r.node.inventory.devices)),
     Column("CPU", _cpu, right=True),
-    Column("MEM", lambda r: show.memory(r.node, r.sample), right=True),
+    Column("MEM", lambda r: show.memory(r.node, _now(r)), right=True),
     Column("ENGINES", lambda r: show.engines(r.node)),
-    Column("HEALTH", _health),
+    Column("HEALTH", _health, full=_whole_health),
     Column("ADDRESS", lambda r: show.text(r.node.address), wide=True),
     Column("VERSION", lambda r: show.text(r.node.agent_version), wide=True),
     Column(

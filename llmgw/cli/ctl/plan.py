@@ -29,11 +29,25 @@ def _scores(candidate: dict[str, Any]) -> str:
     return ", ".join(f"{rule} {score}" for rule, score in candidate["scores"].items()) or ABSENT
 
 
+def _words(candidate: dict[str, Any]) -> str:
+    return str(candidate["verdict"]["words"]) or ABSENT
+
+
+def _all_words(candidate: dict[str, Any]) -> str:
+    """Return a verdict's words with each of its reasons, however many there are."""
+    words, reasons = _words(candidate), candidate["verdict"].get("reasons")
+    if not reasons:
+        return words
+    # What comes before the reasons is short of nothing.
+    before, found, _ = words.partition(str(reasons[0]))
+    return before + "; ".join(reasons) if found else words
+
+
 COLUMNS: tuple[Column[dict[str, Any]], ...] = (
     Column("NODE", lambda c: str(c["node"])),
     Column("VERDICT", lambda c: str(c["verdict"]["kind"]).replace("_", " ")),
     Column("RULE", lambda c: str(c["verdict"]["rule"]) or ABSENT),
-    Column("WORDS", lambda c: str(c["verdict"]["words"]) or ABSENT),
+    Column("WORDS", _words, full=_all_words),
     Column("SCORES", _scores),
 )
 

@@ -5,6 +5,7 @@ import difflib
 import msgspec
 
 from llmgw.base.errors import LlmgwError, NotFound, Unreadable
+from llmgw.control import ranges
 from llmgw.control.api.operation import PREFIX, Call, Operation
 from llmgw.control.api.shapes import NodeHistoryQuery
 from llmgw.control.history import STEP, History
@@ -15,7 +16,8 @@ from llmgw.model.keys import READ
 async def node_history(call: Call, query: NodeHistoryQuery) -> NodeHistory:
     """Return how a node was in the last minutes.
 
-    Where Prometheus can't say, the hour in memory is told, and why it is not more.
+    The hour in memory is laid over what Prometheus tells. Where that can't say, the hour alone is
+    told, and why it is not more.
     """
     node, plane = call.path["id"], call.plane
     if plane.fleet.node(node) is None:
@@ -23,17 +25,20 @@ async def node_history(call: Call, query: NodeHistoryQuery) -> NodeHistory:
     names = _names(query.series)
     if query.minutes <= HOUR:
         return _kept(plane.history, node, names, query.minutes)
+    kept = _kept(plane.history, node, names, HOUR)
     url = plane.settings.current.settings.prometheus.url
     if not url:
         problem = "only the last hour is kept; for more, set prometheus.url"
     else:
         try:
-            return await plane.prometheus.history(
+            told = await plane.prometheus.history(
                 url, node, names, minutes=query.minutes, now=plane.clock.now()
             )
         except LlmgwError as error:
             problem = f"only the last hour is told: {error.message}"
-    return msgspec.structs.replace(_kept(plane.history, node, names, HOUR), problem=problem)
+        else:
+            return ranges.with_memory(told, kept)
+    return msgspec.structs.replace(kept, problem=problem)
 
 
 def _kept(history: History, node: str, names: tuple[str, ...], minutes: int) -> NodeHistory:

@@ -4,12 +4,19 @@ from collections import Counter
 from collections.abc import Iterator
 
 from llmgw.base.periodic import Periodic
+from llmgw.base.units import show_seconds
 from llmgw.control.api.operation import PREFIX, Call, Operation
 from llmgw.control.api.shapes import ModelStatus, PassShown, Status, Trouble
 from llmgw.control.plane import Plane
+from llmgw.fabric.managers import masters as masters_seen
+from llmgw.fabric.managers import masters_of
 from llmgw.model.gateway import Route
 from llmgw.model.keys import READ
-from llmgw.model.node import LOST, UNREACHABLE
+from llmgw.model.node import LOST, READY, UNREACHABLE
+from llmgw.model.trouble import troubles
+
+CERTIFICATE_LATE = 5 * 86_400.0
+"""Seconds before its end at which a certificate should have been renewed for days."""
 
 
 async def status(call: Call) -> Status:
@@ -51,10 +58,17 @@ def _model(route: Route) -> ModelStatus:
 
 
 def _problems(plane: Plane) -> Iterator[Trouble]:
+    """Yield what a person should look at: all that a critical alert tells is among it."""
+    now = plane.clock.now()
     for node in plane.fleet.nodes():
         if node.liveness in {UNREACHABLE, LOST}:
             yield Trouble(subject=node.id, words=f"the node is {node.liveness}")
-        yield from (Trouble(subject=node.id, words=words) for words in node.health)
+        sample = plane.fleet.sample(node.id)
+        beat = sample.heartbeat if sample is not None else None
+        for words in troubles(node, beat, now=now, ages=show_seconds):
+            yield Trouble(subject=node.id, words=words)
+        yield from _certificate(node.id, node.certificate_ends, now)
+    yield from _fabrics(plane)
     for refusal in plane.last_plan.refusals if plane.last_plan else ():
         yield Trouble(subject=refusal.model, words=refusal.words)
     for gateway in plane.gateways.all():
@@ -63,6 +77,27 @@ def _problems(plane: Plane) -> Iterator[Trouble]:
     for one in plane.passes.values():
         if one.last is not None and one.last.error is not None:
             yield Trouble(subject=one.name, words=one.last.error)
+
+
+def _certificate(subject: str, ends: float | None, now: float) -> Iterator[Trouble]:
+    if ends is not None and ends - now < CERTIFICATE_LATE:
+        left = f"ends in {show_seconds(ends - now)}" if ends > now else "has ended"
+        yield Trouble(subject=subject, words=f"its certificate {left} and was not renewed")
+
+
+def _fabrics(plane: Plane) -> Iterator[Trouble]:
+    """Yield fabrics with several masters, each once whoever sees it, and that there is none."""
+    found = [node for node in plane.fleet.nodes() if node.liveness == READY]
+    masters = [masters_of(node.inventory.subnet_managers or ()) for node in found]
+    for fabric in sorted({name for one in masters for name in one}):
+        guids = sorted(set().union(*(one.get(fabric, set()) for one in masters)))
+        if len(guids) > 1:
+            words = f"several subnet managers are master: {', '.join(guids)}"
+            yield Trouble(subject=f"fabric {fabric}", words=words)
+    blind = [node.id for node in found if plane.hardware.masterless(node.id)]
+    if blind and not any(masters_seen(node.inventory.ports or ()) for node in found):
+        words = "no node sees a master subnet manager any more"
+        yield Trouble(subject="InfiniBand", words=words)
 
 
 def _pass(one: Periodic) -> PassShown:

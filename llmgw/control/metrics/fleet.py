@@ -13,8 +13,9 @@ from llmgw.control.metrics.family import (
 )
 from llmgw.control.metrics.onenode import OneNode
 from llmgw.control.metrics.snapshot import Snapshot
-from llmgw.control.metrics.tally import UNAVAILABLE, UNKNOWN, Tally
+from llmgw.control.metrics.tally import UNKNOWN, Tally
 from llmgw.control.metrics.text import labelled, shown
+from llmgw.model.availability import UNAVAILABLE
 from llmgw.model.node import LOST, READY, UNREACHABLE, WISHES
 
 LIVENESS = (READY, UNREACHABLE, LOST, UNKNOWN)

@@ -5,22 +5,14 @@ from collections.abc import Mapping
 
 from llmgw.control.metrics.onenode import OneNode
 from llmgw.fabric.managers import still_seen
+from llmgw.model.availability import FREE, HELD, availability, given_out
 from llmgw.model.device import Device, DeviceSample
 from llmgw.model.fabric import Port
-from llmgw.model.node import DRAINING, READY, WeightsHeld
+from llmgw.model.node import WeightsHeld
 from llmgw.model.work import work
-from llmgw.plan.placement.room import Space, is_instance
+from llmgw.plan.placement.room import Space
 
 UNKNOWN = "unknown"
-
-AWAY, UNHEALTHY, FOREIGN, DRAINS, CORDONS = UNAVAILABLE = (
-    "away",
-    "unhealthy",
-    "foreign",
-    "draining",
-    "cordoned",
-)
-"""Why a device that nobody holds can't be given out; of several reasons the first counts."""
 
 _PARTS = "-mig-"
 """In the class of an instance this stands behind the class of its card."""
@@ -71,26 +63,28 @@ class Tally:
         space = Space(one.room, set())
         held = space.holders()
         readings = {reading.uuid: reading for _, reading in one.readings}
-        for device in known.values():
-            if device.uuid in one.cut or (device.mig_enabled and not is_instance(device)):
-                continue  # its instances are given out, not the card
+        # Placement looks at the last readings however old they are.
+        last = {reading.uuid: reading for reading in one.room.readings or ()}
+        for device in given_out(known.values()):
             name = class_of(device)
             self.devices[name] += 1
-            self.in_use[name] += device.uuid in held
             self.unhealthy[name] += bool(device.unhealthy)
-            if device.uuid not in held:
-                self._add_unheld(name, _why_not(device, space))
+            self._add_verdict(
+                name,
+                availability(device, node, last.get(device.uuid), held=device.uuid in held),
+            )
             reading = readings.get(device.uuid)
             if reading is not None:
                 self._add_reading(name, reading)
         for card in one.cut & readings.keys():
             self._add_watts(_class_of_card(card, known), readings[card])
 
-    def _add_unheld(self, name: str, reason: str | None) -> None:
-        if reason is None:
+    def _add_verdict(self, name: str, verdict: str) -> None:
+        self.in_use[name] += verdict == HELD
+        if verdict == FREE:
             self.free[name] += 1
-        else:
-            self.unavailable[name, reason] += 1
+        elif verdict != HELD:
+            self.unavailable[name, verdict] += 1
 
     def _add_reading(self, name: str, reading: DeviceSample) -> None:
         if reading.busy_percent is not None:
@@ -164,19 +158,6 @@ class FabricSeen:
     def all_masters(self) -> set[str]:
         """Return the GUIDs of all that are or call themselves its master."""
         return self.masters | {guid for guid, state in self.managers.items() if state == "master"}
-
-
-def _why_not(device: Device, space: Space) -> str | None:
-    """Return why a device that nobody holds can't be given out; None: it can."""
-    node = space.node
-    reasons = {
-        AWAY: node.liveness != READY,
-        UNHEALTHY: bool(device.unhealthy),
-        FOREIGN: device.uuid in space.foreign,
-        DRAINS: node.wish == DRAINING,
-        CORDONS: node.wish is not None,
-    }
-    return next((reason for reason in UNAVAILABLE if reasons[reason]), None)
 
 
 def _class_of_card(card: str, known: Mapping[str, Device]) -> str:

@@ -90,7 +90,7 @@ MODEL_IDLE = Alert(
     hold="1h",
     severity=INFO,
     summary="Nobody asks for {{ $labels.model }}",
-    description="{{ $value }} replicas of {{ $labels.model }} have served no request for hours.",
+    description="Replicas that serve and were asked for nothing in hours: {{ $value }}.",
     meaning="A model is served that got no request for at least an hour. What it holds could serve"
     " others.",
     steps="""

@@ -122,7 +122,7 @@ PORT_FLAPS = Alert(
     hold="0m",
     severity=WARNING,
     summary="{{ $labels.node }}: port {{ $labels.adapter }}/{{ $labels.port }} comes and goes",
-    description="Its link went down {{ $value | humanize }} times within an hour.",
+    description="Times that its link went down within an hour: {{ $value | humanize }}.",
     meaning="A link that is lost again and again breaks every replica that works over it.",
     steps="""
         - Reseat or replace the cable or transceiver.
@@ -182,7 +182,7 @@ unless count(llmgw_fabric_master_sm)""",
     hold="10m",
     severity=CRITICAL,
     summary="No subnet manager is master of any InfiniBand fabric",
-    description="{{ $value }} ports are active, but no node sees a master subnet manager any more.",
+    description="Active ports: {{ $value }}. No node sees a master subnet manager any more.",
     meaning="There was a master subnet manager within the last day, and no node sees one now. Ports"
     " that are active stay so for a while; a port that comes up, or a link that changes, is not"
     " routed.",

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from llmgw.observability.alert import CRITICAL, WARNING, Alert, Case, Group
+from llmgw.observability.alerts import slower
 from llmgw.observability.alerts.series import GPU, series
 
 _ENDS_A_PROGRAM = '{action!~"reset|reboot|replace|ignore"}'
@@ -22,6 +23,16 @@ def _counted(error: Mapping[str, str]) -> str:
     return series("llmgw_gpu_xid_events_total", GPU, **error)
 
 
+def _said(metric: str) -> str:
+    """Return what is true while a device says so, and while it says nothing after it did.
+
+    A driver that hangs gives no report. What it said last still keeps the device out of placement,
+    and so the alert goes on, until the device is well, gone, or silent for a day.
+    """
+    return f"""{metric} == 1
+or last_over_time({metric}[1d]) == 1 and llmgw_gpu_healthy == 0"""
+
+
 XID = Alert(
     name="LlmgwGpuXid",
     expr='llmgw_gpu_xid_open{action=~"reset|reboot|replace"} == 1',
@@ -38,8 +49,8 @@ XID = Alert(
         - Take the node out of placement first: `llmgw ctl node drain NODE`.
         - Action `reset`: once no process holds the card, `nvidia-smi --gpu-reset -i GPU`
           there; on a board with NVSwitch all its cards together.
-        - Action `reboot`: reboot the node. XID 79 (fell off the bus) needs a full power
-          cycle.
+        - Action `reboot`: reboot the node. A card that is not back then, as after XID 79
+          (fell off the bus), needs a full power cycle.
         - Action `replace`: keep the node drained and open a case with the maker; attach the
           output of `nvidia-bug-report.sh`.
         - When it is well again: `llmgw ctl node uncordon NODE`.
@@ -122,8 +133,8 @@ ECC = Alert(
     hold="0m",
     severity=CRITICAL,
     summary="GPU {{ $labels.gpu }} of {{ $labels.node }}: uncorrected memory errors",
-    description="{{ $labels.uuid }} counts {{ $value }} uncorrected ECC errors since its driver"
-    " was loaded: what was computed there meanwhile may be wrong.",
+    description="Uncorrected ECC errors of {{ $labels.uuid }} since its driver was loaded:"
+    " {{ $value }}. What was computed there meanwhile may be wrong.",
     meaning="The card's memory returned data that its error correction could not repair. The count"
     " starts anew with a reset of the card, and the alert ends with it.",
     steps="""
@@ -154,7 +165,7 @@ ECC = Alert(
 
 REMAP_FAILED = Alert(
     name="LlmgwGpuRowRemapFailed",
-    expr="llmgw_gpu_row_remap_failed == 1",
+    expr=_said("llmgw_gpu_row_remap_failed"),
     hold="0m",
     severity=CRITICAL,
     summary="GPU {{ $labels.gpu }} of {{ $labels.node }}: a memory row could not be remapped",
@@ -172,13 +183,38 @@ REMAP_FAILED = Alert(
             series={series("llmgw_gpu_row_remap_failed", GPU): "0 1"},
             fires=(GPU,),
         ),
+        # Its driver hangs: nothing is reported any more, and the device is out of placement.
+        Case(
+            at="20m",
+            series={
+                series("llmgw_gpu_row_remap_failed", GPU): "0 1 stale",
+                series("llmgw_gpu_healthy", GPU): "0x20",
+            },
+            fires=(GPU,),
+        ),
+        Case(
+            at="20m",
+            series={
+                series("llmgw_gpu_row_remap_failed", GPU): "1 0 stale",
+                series("llmgw_gpu_healthy", GPU): "0x20",
+            },
+        ),
+        # It was replaced.
+        Case(
+            at="20m",
+            series={
+                series("llmgw_gpu_row_remap_failed", GPU): "1 1 stale",
+                series("llmgw_gpu_healthy", GPU): "0 0 stale",
+            },
+        ),
         Case(at="1m", series={series("llmgw_gpu_row_remap_failed", GPU): "0 0"}),
     ),
 )
 
 REMAP_PENDING = Alert(
     name="LlmgwGpuRowRemapPending",
-    expr="llmgw_gpu_row_remap_pending == 1 or llmgw_gpu_page_retirement_pending == 1",
+    expr=f"""{_said("llmgw_gpu_row_remap_pending")}
+or {_said("llmgw_gpu_page_retirement_pending")}""",
     hold="5m",
     severity=WARNING,
     summary="GPU {{ $labels.gpu }} of {{ $labels.node }} needs a reset to repair its memory",
@@ -187,8 +223,9 @@ REMAP_PENDING = Alert(
     " before row remapping. Both are done when the card is reset.",
     steps="""
         - `llmgw ctl node NODE` shows the device, what the driver said last and since when.
-        - The card may go on until there is time. Then drain the node
-          (`llmgw ctl node drain NODE`), reset the card (`nvidia-smi --gpu-reset -i GPU`) or reboot.
+        - Nothing new is placed on the card from now on; a replica that runs there goes on. When
+          there is time, drain the node (`llmgw ctl node drain NODE`), then reset the card
+          (`nvidia-smi --gpu-reset -i GPU`) or reboot.
         - When it is well again: `llmgw ctl node uncordon NODE`.
     """,
     cases=(
@@ -204,129 +241,8 @@ REMAP_PENDING = Alert(
             at="6m",
             series={
                 series("llmgw_gpu_row_remap_pending", GPU): "1 1 1 0x10",
+                series("llmgw_gpu_healthy", GPU): "0x15",
                 series("llmgw_gpu_page_retirement_pending", GPU, uuid="GPU-4"): "0x10",
-            },
-        ),
-    ),
-)
-
-NVLINK_ERRORS = Alert(
-    name="LlmgwGpuNvlinkErrors",
-    expr="increase(llmgw_gpu_nvlink_errors_total[15m]) > 0",
-    hold="10m",
-    severity=WARNING,
-    summary="GPU {{ $labels.gpu }} of {{ $labels.node }}: NVLink {{ $labels.kind }} errors rise",
-    description="{{ $labels.uuid }} counted {{ $value | humanize }} NVLink {{ $labels.kind }}"
-    " errors more in 15 minutes, and it goes on.",
-    meaning="Transfers between cards are repeated (replay, crc) or a link had to be set up anew"
-    " (recovery). Work over several cards becomes slow, and a link that gets worse falls away.",
-    steps="""
-        - `nvidia-smi nvlink -e` on the node tells which link; `-s` whether all are up.
-        - Rising `recovery` errors: drain the node and reset its cards; a board with
-          NVSwitch needs its fabric manager restarted too.
-        - If it returns: reseat or replace the board, or the cable of an NVLink switch.
-    """,
-    cases=(
-        Case(
-            at="30m",
-            series={series("llmgw_gpu_nvlink_errors_total", GPU, kind="replay"): "0+1x40"},
-            fires=({**GPU, "kind": "replay"},),
-            value="15",
-        ),
-        Case(
-            at="30m",
-            series={
-                series("llmgw_gpu_nvlink_errors_total", GPU, kind="replay"): "7x40",
-                series("llmgw_gpu_nvlink_errors_total", GPU, kind="crc"): "0 0 3x40",
-            },
-        ),
-    ),
-)
-
-NVLINK_DOWN = Alert(
-    name="LlmgwGpuNvlinkDown",
-    expr="llmgw_gpu_nvlinks_down > 0",
-    hold="5m",
-    severity=WARNING,
-    summary="GPU {{ $labels.gpu }} of {{ $labels.node }}: {{ $value }} NVLinks are down",
-    description="{{ $labels.uuid }} has {{ $value }} NVLinks that carry nothing.",
-    meaning="Links between the cards are inactive. Replicas over several cards there are slower"
-    " than they could be, or do not start.",
-    steps="""
-        - `nvidia-smi nvlink -s` on the node tells which.
-        - All links of all cards: the fabric manager does not run, or its version is not the
-          driver's (`systemctl status nvidia-fabricmanager`).
-        - Single ones: drain the node, reset its cards; if it stays, the board needs
-          service.
-    """,
-    cases=(
-        Case(
-            at="6m",
-            series={series("llmgw_gpu_nvlinks_down", GPU): "2x10"},
-            fires=(GPU,),
-            value="2",
-        ),
-        Case(at="6m", series={series("llmgw_gpu_nvlinks_down", GPU): "2 2 0x10"}),
-    ),
-)
-
-HEAT = Alert(
-    name="LlmgwGpuThermalThrottle",
-    expr='llmgw_gpu_throttle_reason{reason=~"heat.*"} == 1',
-    hold="5m",
-    severity=WARNING,
-    summary="GPU {{ $labels.gpu }} of {{ $labels.node }} is slowed down by heat",
-    description="{{ $labels.uuid }} has run slower for five minutes: {{ $labels.reason }}.",
-    meaning="The card lowers its clock because it is too hot. Replies become slower; a card that"
-    " gets hotter still switches itself off.",
-    steps="""
-        - Compare with its neighbours on the GPU dashboard: one card alone has a cooling
-          fault of its own (fan, heat sink, dust), all of them say that the room or the
-          inlet is too warm.
-        - The node dashboard shows the inlet's temperature where the board tells it.
-        - Until it is repaired, lower the power limit: `nvidia-smi -i GPU -pl WATTS`.
-    """,
-    cases=(
-        Case(
-            at="6m",
-            series={series("llmgw_gpu_throttle_reason", GPU, reason="heat (hardware)"): "1x10"},
-            fires=({**GPU, "reason": "heat (hardware)"},),
-        ),
-        Case(
-            at="6m",
-            series={
-                series("llmgw_gpu_throttle_reason", GPU, reason="heat (hardware)"): "1 1 stale",
-                series("llmgw_gpu_throttle_reason", GPU, reason="power cap"): "1x10",
-            },
-        ),
-    ),
-)
-
-BRAKE = Alert(
-    name="LlmgwGpuPowerBrake",
-    expr='llmgw_gpu_throttle_reason{reason="power brake"} == 1',
-    hold="5m",
-    severity=WARNING,
-    summary="GPU {{ $labels.gpu }} of {{ $labels.node }} is held back by its power supply",
-    description="The power brake of {{ $labels.uuid }} has been on for five minutes.",
-    meaning="The machine's power supply holds the card at a fraction of its clock. Everything on"
-    " it is many times slower, while it says that it is busy.",
-    steps="""
-        - Look at the machine's power supplies and their redundancy (BMC,
-          `ipmitool sel list`).
-        - All cards at once: the feed or a supply failed, or the rack's budget is exceeded.
-    """,
-    cases=(
-        Case(
-            at="6m",
-            series={series("llmgw_gpu_throttle_reason", GPU, reason="power brake"): "1x10"},
-            fires=({**GPU, "reason": "power brake"},),
-        ),
-        Case(
-            at="6m",
-            series={
-                series("llmgw_gpu_throttle_reason", GPU, reason="power brake"): "1 1 stale",
-                series("llmgw_gpu_throttle_reason", GPU, reason="idle"): "1x10",
             },
         ),
     ),
@@ -352,55 +268,6 @@ UNHEALTHY = Alert(
     ),
 )
 
-PCIE = Alert(
-    name="LlmgwGpuPcieNarrow",
-    expr="llmgw_gpu_pcie_lanes < llmgw_gpu_pcie_max_lanes"
-    " or llmgw_gpu_pcie_max_generation < llmgw_gpu_pcie_card_generation",
-    hold="10m",
-    severity=WARNING,
-    summary="GPU {{ $labels.gpu }} of {{ $labels.node }}: its PCIe link is slower than it could be",
-    description="{{ $labels.uuid }} has fewer lanes than it can use, or an older slot than it has"
-    " a generation for (here: {{ $value }}).",
-    meaning="The card is in a slot with fewer lanes, or of an older PCIe generation, than it was"
-    " made for: loading weights and work over several cards is slower.",
-    steps="""
-        - `llmgw ctl node NODE` says how many GB/s the link carries, and how many it could.
-        - `lspci -vv -s ADDRESS` on the node: compare LnkCap and LnkSta. A riser, a badly
-          seated card and a setting of the BIOS (bifurcation) are the usual reasons.
-        - A slot that is older by design: nothing to repair; silence the alert for the node.
-    """,
-    cases=(
-        Case(
-            at="11m",
-            series={
-                series("llmgw_gpu_pcie_lanes", GPU): "8x15",
-                series("llmgw_gpu_pcie_max_lanes", GPU): "16x15",
-            },
-            fires=(GPU,),
-            value="8",
-        ),
-        Case(
-            at="11m",
-            series={
-                series("llmgw_gpu_pcie_max_generation", GPU): "3x15",
-                series("llmgw_gpu_pcie_card_generation", GPU): "5x15",
-            },
-            fires=(GPU,),
-            value="3",
-        ),
-        Case(
-            at="11m",
-            series={
-                series("llmgw_gpu_pcie_lanes", GPU): "16x15",
-                series("llmgw_gpu_pcie_max_lanes", GPU): "16x15",
-                series("llmgw_gpu_pcie_max_generation", GPU): "5x15",
-                series("llmgw_gpu_pcie_card_generation", GPU): "5x15",
-            },
-        ),
-        Case(at="11m", series={series("llmgw_gpu_pcie_lanes", GPU): "1x15"}),
-    ),
-)
-
 GROUP = Group(
     name="llmgw-device-health",
     title="Faults of devices",
@@ -410,11 +277,7 @@ GROUP = Group(
         ECC,
         REMAP_FAILED,
         REMAP_PENDING,
-        NVLINK_ERRORS,
-        NVLINK_DOWN,
-        HEAT,
-        BRAKE,
         UNHEALTHY,
-        PCIE,
+        *slower.ALERTS,
     ),
 )

@@ -21,8 +21,9 @@ LOST = Alert(
     steps="""
         - Is the machine up? Its console or BMC; then the network between it and the control
           plane.
-        - It is up: `systemctl status llmgw-agent` and `journalctl -u llmgw-agent` there; the log
-          says which control plane's address it tries.
+        - It is up: does `pgrep -af 'llmgw agent'` there find the agent? If not, start it as it was
+          started before (`llmgw agent`, or its service where one was made of it). Its log, on
+          stderr or in that service's journal, says which control plane's address it tries.
         - Gone for good: `llmgw ctl node rm NODE`.
     """,
     cases=(
@@ -57,7 +58,8 @@ UNREACHABLE = Alert(
     " less than a minute before it is lost, unless `link.lost_after` was raised.",
     steps="""
         - `llmgw ctl events` shows when it went and came back.
-        - `systemctl status llmgw-agent` on the node, then the network to the control plane.
+        - Whether the agent runs on the node (`pgrep -af 'llmgw agent'`) and what its log says,
+          then the network to the control plane.
         - Its engines answer gateways as long as those reach the node.
     """,
     cases=(
@@ -254,7 +256,7 @@ UNHEALTHY = Alert(
     expr="llmgw_nodes_unhealthy > 0",
     hold="15m",
     severity=INFO,
-    summary="{{ $value }} nodes have something wrong with them",
+    summary="Nodes that have something wrong with them: {{ $value }}",
     description="`llmgw ctl nodes` lists them with the reason.",
     meaning="A node has a reason in its health: a driver that was updated while the old one is"
     " loaded, a CPU without AVX2, a slow link.",

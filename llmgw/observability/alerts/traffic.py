@@ -9,7 +9,7 @@ DOWN = Alert(
     hold="5m",
     severity=CRITICAL,
     summary="{{ $labels.model }} is not served",
-    description="{{ $value }} replicas are wanted and none serves: every request is refused.",
+    description="Replicas wanted: {{ $value }}. None serves: every request is refused.",
     meaning="A model of the catalog has no replica to which requests could go.",
     steps="""
         - `llmgw ctl replicas` shows what became of its replicas, with the cause of a
@@ -50,7 +50,7 @@ FEWER = Alert(
     hold="15m",
     severity=WARNING,
     summary="{{ $labels.model }} is served by fewer replicas than wanted",
-    description="{{ $value }} are wanted and fewer have served for a quarter of an hour.",
+    description="Replicas wanted: {{ $value }}. Fewer have served for a quarter of an hour.",
     meaning="Some of a model's replicas do not serve: they start, fail, or find no place.",
     steps="""
         - `llmgw ctl replicas` shows their states; a large model may just be loading.
@@ -81,7 +81,7 @@ REFUSED = Alert(
     expr="llmgw_replicas_refused > 0",
     hold="15m",
     severity=WARNING,
-    summary="{{ $labels.model }}: {{ $value }} replicas find no place",
+    summary="{{ $labels.model }}: replicas that find no place: {{ $value }}",
     description="They have been wanted for a quarter of an hour and no node takes them.",
     meaning="Placement turned down every node for a wanted replica.",
     steps="""
@@ -199,7 +199,7 @@ unless sum by (model) (increase(llmgw_requests_total[10m])) > 0""",
     hold="10m",
     severity=WARNING,
     summary="{{ $labels.model }}: requests are in flight and none is answered",
-    description="{{ $value }} requests are being answered, and for twenty minutes none was.",
+    description="Requests in flight: {{ $value }}. For twenty minutes none was answered.",
     meaning="Gateways wait for engines that do not end any request: an engine hangs, or replies are"
     " longer than anybody reads.",
     steps="""
@@ -241,7 +241,7 @@ BROKEN = Alert(
     hold="0m",
     severity=WARNING,
     summary="{{ $labels.model }}: engines break off replies",
-    description="{{ $value | humanize }} replies were cut short by the engine in 15 minutes.",
+    description="Replies that the engine cut short in 15 minutes: {{ $value | humanize }}.",
     meaning="Streams that had begun ended early because the engine closed them: users see half a"
     " reply. What had not begun is tried on another replica and is not counted here.",
     steps="""

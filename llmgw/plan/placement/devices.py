@@ -3,13 +3,15 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from llmgw.model.availability import is_instance
 from llmgw.model.catalog import Profile
+from llmgw.model.condition import names_of
 from llmgw.model.device import Device
 from llmgw.plan.placement.groups import together
 from llmgw.plan.placement.request import Request
-from llmgw.plan.placement.room import Space, by_number, is_instance
+from llmgw.plan.placement.room import Space, by_number
 from llmgw.plan.records import NEVER, NOT_NOW, NOT_UNLESS_EVICTED, Verdict
-from llmgw.plan.words import counted, device_name, some
+from llmgw.plan.words import counted, some
 
 RULE = "devices"
 _MIG = "-mig-"
@@ -63,20 +65,21 @@ def shortage(request: Request, space: Space) -> Verdict:
     reasons = _reasons(matching, space)
     words = f"{node}: {len(matching) - len(reasons)} of {there} free, needs {profile.gpus}"
     kind = _kind(profile.gpus, len(matching), Counter(kind for kind, _ in reasons.values()))
-    return _verdict(kind, f"{words}: {_why(matching, reasons)}")
+    why = _why(matching, reasons)
+    return _verdict(kind, f"{words}: {some(why, '; ')}", why)
 
 
-def _why(matching: Sequence[Device], reasons: dict[str, tuple[str, str]]) -> str:
+def _why(matching: Sequence[Device], reasons: dict[str, tuple[str, str]]) -> tuple[str, ...]:
     """Return every reason once, with the devices that it keeps."""
-    kept: dict[str, list[str]] = {}
+    kept: dict[str, list[Device]] = {}
     for device in matching:
         if device.uuid in reasons:
-            kept.setdefault(reasons[device.uuid][1], []).append(device_name(device))
-    return some([f"{some(names)} {reason}" for reason, names in kept.items()], "; ")
+            kept.setdefault(reasons[device.uuid][1], []).append(device)
+    return tuple(f"{names_of(devices)} {reason}" for reason, devices in kept.items())
 
 
-def _verdict(kind: str, words: str) -> Verdict:
-    return Verdict(kind=kind, rule=RULE, words=words)
+def _verdict(kind: str, words: str, reasons: tuple[str, ...] = ()) -> Verdict:
+    return Verdict(kind=kind, rule=RULE, words=words, reasons=reasons)
 
 
 def _wanted(profile: Profile) -> str:

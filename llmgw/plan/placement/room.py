@@ -5,7 +5,8 @@ Plain slots classes: a pass looks at every node for every kind of request.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from llmgw.model.device import MIG, Device, ForeignProcess
+from llmgw.model.availability import is_instance, spread
+from llmgw.model.device import Device, ForeignProcess
 from llmgw.model.node import Node
 from llmgw.model.replica import Replica
 from llmgw.model.shard import FAILED, STOPPED
@@ -67,16 +68,9 @@ class Space:
 
     def holders(self) -> dict[str, str]:
         """Return who holds each device, by UUID: a replica's id."""
-        held = {uuid: booking.replica for booking in self.bookings for uuid in booking.devices}
         devices = self.node.inventory.devices or ()
-        for device in devices:
-            if device.card_uuid is None:
-                continue
-            if device.uuid in held:
-                held.setdefault(device.card_uuid, held[device.uuid])
-        for device in devices:
-            if device.card_uuid is not None and self._whole_card_held(device.card_uuid):
-                held.setdefault(device.uuid, held[device.card_uuid])
+        named = {uuid: booking.replica for booking in self.bookings for uuid in booking.devices}
+        held = spread(named, devices)
         for booking in self.bookings:
             if booking.model is None and not booking.devices:
                 for device in devices:
@@ -104,9 +98,6 @@ class Space:
 
     def _order(self, device: Device) -> tuple[float, int, str]:
         return (-self.links.get(device.uuid, 1.0), *by_number(device))
-
-    def _whole_card_held(self, card: str) -> bool:
-        return any(card in booking.devices for booking in self.bookings)
 
 
 class Room:
@@ -159,11 +150,6 @@ def _strangers(room: NodeRoom) -> Mapping[str, tuple[ForeignProcess, ...]]:
         for reading in room.readings or ()
     )
     return {uuid: strangers for uuid, strangers in found if strangers}
-
-
-def is_instance(device: Device) -> bool:
-    """Say whether a device is a MIG instance and not a card."""
-    return device.kind == MIG or device.card_uuid is not None
 
 
 def by_number(device: Device) -> tuple[int, str]:

@@ -13,7 +13,7 @@ from llmgw_agent.config import AgentConfig
 from llmgw_agent.look import look as look_here
 from llmgw_agent.sources import Directories
 from tests.agents import python_path
-from tests.fakes.nvidia_smi import H100, HANG, Fault, StubNvidiaSmi
+from tests.fakes.nvidia_smi import EXIT, H100, HANG, Fault, StubNvidiaSmi
 
 
 def test_a_look_prints_what_an_agent_would_report_and_changes_nothing(tmp_path: Path):
@@ -24,7 +24,19 @@ def test_a_look_prints_what_an_agent_would_report_and_changes_nothing(tmp_path: 
     assert seen["inventory"]["host"]["cpus"] == os.cpu_count()
     assert seen["heartbeat"]["cpu_percent"] is not None
     assert {probe["name"] for probe in seen["heartbeat"]["probes"]} >= {"host", "gpus", "disks"}
+    ages = [one["age"] for one in seen["heartbeat"]["probes"] if one["age"] is not None]
+    assert ages == [round(age, 1) for age in ages]
+    assert seen["said"]["gpus"] == "8 NVIDIA cards"
     assert not home.exists()
+
+
+def test_a_probe_that_fails_is_told_in_what_is_printed_and_nothing_is_logged(tmp_path: Path):
+    tool = StubNvidiaSmi(tmp_path / "cards", H100)
+    tool.fail(Fault(how=EXIT, kind="topo", text="something went wrong\n"))
+    seen = look(tool, tmp_path / "home")
+    (failed,) = [one for one in seen["heartbeat"]["probes"] if one["name"] == "topology"]
+    assert "something went wrong" in failed["error"]
+    assert "topology" not in seen["said"]
 
 
 async def test_a_look_ends_and_says_which_probe_did_not_answer(
@@ -57,5 +69,5 @@ def look(tool: StubNvidiaSmi, home: Path) -> Any:
         check=False,
         timeout=150,
     )
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
     return json.loads(done.stdout)

@@ -79,6 +79,21 @@ def test_what_is_no_address_is_a_wrong_command_line(tmp_path: Path, more: tuple[
         export(tmp_path, *more)
 
 
+def test_a_target_s_hint_names_the_port_of_the_metrics(tmp_path: Path) -> None:
+    with pytest.raises(Usage) as told:
+        export(tmp_path, "--target", "foo")
+    assert told.value.hint == "write it like head-1:7441"
+
+
+@pytest.mark.parametrize(("more", "noted"), [((), 1), (("--runbook-base", "https://w.example"), 0)])
+def test_paths_as_runbook_urls_are_noted_with_how_they_become_addresses(
+    tmp_path: Path, more: tuple[str, ...], noted: int
+) -> None:
+    answer = CliRunner().invoke(app, ["observability", "export", str(tmp_path), *more])
+    assert answer.exit_code == 0
+    assert answer.stderr.count("--runbook-base URL") == noted
+
+
 def test_the_alerts_can_be_listed() -> None:
     answer = CliRunner().invoke(app, ["observability", "alerts", "-o", "name"])
     assert answer.exit_code == 0

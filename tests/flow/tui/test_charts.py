@@ -214,7 +214,7 @@ _SAID: Sequence[str] = (
     "rows remapped: 0 corrected, 1 uncorrected",
     "NVLink fabric of this machine alone",
     "● active          400 Gb/s",
-    "○ down, polling",
+    "– down, polling",
     "errors symbol_error 12, link_downed at least 255",
     "● master          0x506b4b0300aa1100  priority 14  lid 1  seen through mlx5_0/1",
     "412 GB/s of memory, 13 GB/s of one core",

@@ -14,6 +14,8 @@ from tests.fakes.fleets import NOW
 from tests.fakes.plane import FakePlane
 from tests.unit.api.asking import client
 
+OLDER = NOW - 3660
+"""Longer ago than memory reaches."""
 PATH = "/api/v1/nodes/atlas/history"
 
 
@@ -65,7 +67,7 @@ async def test_more_than_an_hour_is_asked_of_the_prometheus_that_is_set(
 ) -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         assert request.url.host == "prometheus"
-        line = {"metric": {}, "values": [[NOW - 3600, "12.5"]]}
+        line = {"metric": {}, "values": [[OLDER, "12.5"], [OLDER + 60, "7"]]}
         body = {"status": "success", "data": {"resultType": "matrix", "result": [line]}}
         return httpx.Response(200, content=json.dumps(body))
 
@@ -73,7 +75,10 @@ async def test_more_than_an_hour_is_asked_of_the_prometheus_that_is_set(
     await plane.settings.put("prometheus.url", "http://prometheus:9090", actor="anna")
     told = (await http.get(f"{PATH}?minutes=360&series=cpu")).json()
     assert (told["source"], told["step"], told["problem"]) == ("prometheus", 60.0, None)
-    assert [value for value in told["series"][0]["values"] if value is not None] == [12.5]
+    values = told["series"][0]["values"]
+    # Each minute's last step is an even one, of which memory has a value.
+    kept = [float(tick % 100) for tick in range(6, LENGTH + 1, 6)]
+    assert values[-63:] == [None, 12.5, 7.0, *kept]
     assert (await http.get(f"{PATH}?minutes=60")).json()["source"] == "memory"
 
 

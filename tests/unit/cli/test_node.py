@@ -140,10 +140,40 @@ def test_a_card_in_mig_mode_with_nothing_carved_says_so() -> None:
 def test_health_counts_each_trouble_once_and_names_probes_that_fail() -> None:
     node, sample, _ = recorded("gpu8", "gpu-01")
     warning = "gpu7: PCIe: 8 of 16 lanes, 31 GB/s instead of 63 (lspci -vv)"
-    words = f"{warning}; probe health fails; probe dcgm fails"
-    assert nodes._health(nodes.Row(node, sample, NOW)) == words
+    row = nodes.Row(node, sample, NOW)
+    assert nodes._health(row) == f"{warning} and 3 more"
+    assert nodes._whole_health(row).split("; ") == [
+        warning,
+        "gpu6: 2 of 18 NVLinks down, errors: 7 CRC",
+        "probe dcgm fails for 3d00h: http://127.0.0.1:9400: connection refused",
+        "probe health fails for 13m35s: nvidia-smi -q: no answer within 20 s",
+    ]
     lost = msgspec.structs.replace(node, liveness="lost")
     assert nodes._health(nodes.Row(lost, sample, NOW)) == warning
+
+
+def test_a_node_that_is_not_heard_has_no_use_of_cpu_and_memory() -> None:
+    node, sample, _ = recorded("gpu8", "gpu-01")
+    shown = {column.title: column.show for column in nodes.COLUMNS}
+
+    def said(row: nodes.Row) -> tuple[str, str]:
+        return shown["CPU"](row), shown["MEM"](row)
+
+    assert said(nodes.Row(node, sample, NOW)) == ("14%", "411 GB / 2.2 TB")
+    lost = msgspec.structs.replace(node, liveness="lost")
+    assert said(nodes.Row(lost, sample, NOW)) == ("-", "2.2 TB")
+
+
+def test_a_device_that_others_use_is_not_free_nor_one_of_a_lost_node() -> None:
+    node, sample, replicas = recorded("gpu8", "gpu-01")
+
+    def states(seen: Node) -> list[str]:
+        lines = section(node_page.page(seen, sample, replicas, NOW), "Devices")
+        return [" ".join(line.split()[2:4]) for line in lines[1:]]
+
+    assert states(node)[4].split()[0] == "foreign"
+    lost = states(msgspec.structs.replace(node, liveness="lost"))
+    assert [lost[0], lost[4].split()[0]] == ["in use", "away"]
 
 
 def charts(*names: str, rows: int = 1, ascii_only: bool = False) -> list[str]:

@@ -1,12 +1,17 @@
 """`llmgw parse`: a recorded text as an agent reads it."""
 
 import json
+import re
 from pathlib import Path
 
 from typer.testing import CliRunner
 
 from llmgw.base.errors import Usage
 from llmgw.cli.main import app
+from llmgw.cli.options import Format
+from llmgw.cli.parse import parse
+from llmgw_agent.parse.catalog import tool, tools
+from llmgw_agent.parse.nvidia_smi import CARD_FIELDS
 
 TITANS = Path(__file__).parents[2] / "fixtures" / "nvidia-smi-csv" / "titanx-8-nounits.csv"
 
@@ -25,3 +30,41 @@ def test_a_tool_without_columns_takes_no_names_of_any():
     answer = CliRunner().invoke(app, ["parse", "cpuinfo", "--fields", "a", str(TITANS)])
     assert isinstance(answer.exception, Usage)
     assert "what cpuinfo reads has no columns" in str(answer.exception)
+
+
+def test_without_a_tool_it_says_that_none_is_named_and_where_they_are_listed():
+    answer = CliRunner().invoke(app, ["parse"])
+    assert isinstance(answer.exception, Usage)
+    assert (answer.exception.message, answer.exception.hint) == (
+        "no tool named",
+        "llmgw parse --list tells which there are",
+    )
+
+
+def test_tools_are_listed_as_json_and_as_a_table_that_is_never_cut(monkeypatch):
+    listed = json.loads(CliRunner().invoke(app, ["parse", "--list"]).stdout)
+    monkeypatch.setenv("COLUMNS", "40")
+    lines = CliRunner().invoke(app, ["parse", "--list", "-o", "table"]).stdout.splitlines()
+    assert lines[0].split() == ["TOOL", "RUN"]
+    assert [line.split(None, 1) for line in lines[1:]] == [
+        [one["name"], one["how"]] for one in listed
+    ]
+
+
+def test_on_a_terminal_the_list_is_a_table_unless_json_is_asked_for(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    parse(listed=True)
+    assert capsys.readouterr().out.startswith("TOOL")
+    parse(listed=True, output=Format.JSON)
+    assert capsys.readouterr().out.startswith("[")
+
+
+def test_what_is_listed_to_run_has_no_place_to_be_filled_in():
+    for one in tools():
+        assert not re.search(r"…|\.\.\.|\b(PATH|FILE)\b|\(or ", one.how), one.how
+
+
+def test_the_query_that_is_listed_asks_for_fields_that_are_read():
+    query = tool("nvidia-smi-csv").how.partition("--query-gpu=")[2].split(",")
+    assert len(query) > 5
+    assert set(query) <= set(CARD_FIELDS)

@@ -114,6 +114,24 @@ async def test_the_next_leader_lists_the_last_day_and_goes_on_counting(leader, s
     assert following.hardware.flaps() == {"gpu-01": {"mlx5_0/1": 4}}
 
 
+async def test_a_port_that_fell_is_known_for_a_day_to_the_next_leader_too(leader, store, clock):
+    words = "port mlx5_0/1 went down: it was active and is DOWN"
+    leader.port()
+    leader.port("DOWN", 1)
+    assert leader.hardware.fallen("gpu-01") == (words,)
+    await leader.hardware.write()
+    following = Leader(store, clock)
+    await following.hardware.load()
+    assert following.hardware.fallen("gpu-01") == (words,)
+    await clock.advance(DAY + 1)
+    assert following.hardware.fallen("gpu-01") == ()
+    following.port("ACTIVE", 1)
+    following.port("DOWN", 2)
+    assert following.hardware.fallen("gpu-01") == (words,)
+    following.hardware.forget("gpu-01")
+    assert following.hardware.fallen("gpu-01") == ()
+
+
 async def test_flaps_never_fall_over_starts_and_days(leader, store, clock: FakeClock):
     counts = []
     for day in range(5):

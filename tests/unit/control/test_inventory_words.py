@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
-from llmgw.control.inventory import device_named, worse
-from llmgw.control.news import differences, registered
+from llmgw.control.inventory import device_named, unhealthy, worse
+from llmgw.control.news import differences, recovered, registered
 from llmgw.control.plane import Plane
 from llmgw.control.probing import news
-from llmgw.model.device import MIG, Device, NvlinkFabric, PciLink
+from llmgw.model.device import MIG, Device, DeviceHealth, DeviceSample, NvlinkFabric, PciLink
 from llmgw.model.events import Event
 from llmgw.model.fabric import NvlinkDomain, Port, SubnetManager
 from llmgw.model.node import (
@@ -63,7 +63,101 @@ def warned(*words: str) -> Inventory:
     ],
 )
 def test_what_changed_of_a_device_is_told(old: Inventory, new: Inventory, words: tuple[str, ...]):
-    assert differences(old, new) == tuple(f"gpu0 (H100): {one}" for one in words)
+    told = (*differences(old, new), *recovered(old, new))
+    assert told == tuple(f"gpu0 (H100): {one}" for one in words)
+
+
+def cards(*unhealthy: tuple[str, ...]) -> Inventory:
+    return Inventory(
+        devices=tuple(
+            Device(uuid=f"GPU-{number}", number=number, name="H100", unhealthy=why)
+            for number, why in enumerate(unhealthy)
+        )
+    )
+
+
+def test_what_is_told_of_many_devices_is_one_sentence():
+    fine, silent = cards(*[()] * 8), cards(*[("no answer",)] * 8)
+    assert differences(fine, silent) == ("gpu0-gpu7: no answer",)
+    assert unhealthy(silent) == ("gpu0-gpu7: no answer",)
+    assert (differences(silent, fine), recovered(silent, fine)) == ((), ("gpu0-gpu7: fine",))
+
+
+def test_a_warning_in_the_words_of_the_devices_is_said_once():
+    silent = cards(("no answer",), ("no answer",))
+    warning = NodeWarning(subject="gpu", words="no answer")
+    told = msgspec.structs.replace(silent, warnings=(warning,))
+    assert unhealthy(told) == ("gpu0, gpu1: no answer",)
+
+
+def test_one_device_of_several_that_recovers_is_nothing_worse():
+    both, one = cards(("hot",), ("hot",)), cards(("hot",), ())
+    assert not worse(both, one)
+    assert worse(one, both)
+
+
+def test_a_port_that_goes_down_a_lost_master_and_a_second_one_are_worse():
+    up, down = port(master_guid="0xa"), Inventory(ports=(Port(adapter="mlx5_0", number=1),))
+    assert worse(up, down)
+    assert not worse(down, up)
+    assert worse(up, port())
+    managers = (SubnetManager(guid="0xb", state="master", master_guid="0xa"),)
+    split = msgspec.structs.replace(up, subnet_managers=managers)
+    assert worse(up, split)
+    words = "fabric 0xa: several subnet managers are master: 0xa, 0xb"
+    assert differences(up, split) == (words,)
+
+
+async def test_a_recovery_is_no_part_of_a_warning(clock: FakeClock):
+    plane = make_plane(clock)
+    async with running(plane):
+        agent = FakeAgent("gpu-01")
+        agent.inventory = cards(("hot",), ())
+        await agent.connect(plane.agents)
+        agent.say(inventory=cards((), ("hot",)))
+        await settle()
+        assert events(plane)[-2:] == [
+            ("warning", "gpu1 (H100): hot"),
+            ("info", "gpu0 (H100): fine"),
+        ]
+
+
+async def test_damage_of_a_device_is_warned_of_once(clock: FakeClock):
+    plane = make_plane(clock)
+    async with running(plane):
+        agent = FakeAgent("gpu-01")
+        agent.inventory = card(unhealthy=())
+        await agent.connect(plane.agents)
+        for count in (0, 1, 1):
+            agent.beat(devices=(DeviceSample(uuid="GPU-0", ecc_uncorrected=count),))
+        for _ in range(2):
+            agent.beat(health=(DeviceHealth(uuid="GPU-0", remap_failed=True),))
+        await settle()
+        assert events(plane)[-2:] == [
+            ("warning", "gpu0: 1 uncorrected ECC errors since the driver was loaded"),
+            ("warning", "gpu0: a row of its memory could not be remapped"),
+        ]
+
+
+async def test_a_port_that_went_down_is_part_of_a_node_s_health_until_it_is_up(clock: FakeClock):
+    plane = make_plane(clock)
+
+    async def said(state: str) -> tuple[str, ...]:
+        agent.beat(ports=(Port(adapter="mlx5_0", number=1, state=state),))
+        await settle()
+        node = plane.fleet.node("gpu-01")
+        assert node is not None
+        return node.health
+
+    async with running(plane):
+        agent = FakeAgent("gpu-01")
+        await agent.connect(plane.agents)
+        assert await said("DOWN") == (), "nothing was ever plugged in"
+        assert await said("ACTIVE") == ()
+        assert await said("DOWN") == ("port mlx5_0/1 went down: it was active and is DOWN",)
+        assert ("warning", "port mlx5_0/1: ACTIVE → DOWN") in events(plane)
+        assert await said("INIT") == ("port mlx5_0/1 went down: it was active and is INIT",)
+        assert await said("ACTIVE") == ()
 
 
 EIGHT = tuple(Device(uuid=f"GPU-{n}", number=n, name="H100") for n in range(8))

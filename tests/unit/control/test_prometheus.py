@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from urllib.parse import parse_qs
 
 import httpx
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,8 +16,16 @@ from llmgw.control import ranges
 from llmgw.control.history import LENGTH
 from llmgw.control.metrics.families import FAMILIES
 from llmgw.control.prometheus import Prometheus
-from llmgw.model.history import DEVICE_MEASURES, NAMES, NODE_MEASURES, PROMETHEUS
-from llmgw.model.work import POWER, SM_ACTIVE
+from llmgw.model.history import (
+    DEVICE_MEASURES,
+    MEMORY,
+    NAMES,
+    NODE_MEASURES,
+    PROMETHEUS,
+    NodeHistory,
+    Series,
+)
+from llmgw.model.work import POWER, SM_ACTIVE, WorkSource
 from tests.fakes.fleets import NOW
 
 URL = "http://prometheus:9090"
@@ -187,3 +196,55 @@ def test_every_metric_that_is_asked_for_is_exported() -> None:
         names = set(re.findall(r"llmgw_\w+", query.expression))
         assert names
         assert names <= exported, query.name
+
+
+def history(source: str, step: float, until: float, *series: Series) -> NodeHistory:
+    return NodeHistory(step=step, until=until, series=series, source=source)
+
+
+def cpu(*values: float | None) -> Series:
+    return Series(name="cpu", unit="percent", values=values)
+
+
+def test_memory_is_laid_over_the_answer_where_it_has_values() -> None:
+    told = history(PROMETHEUS, 30.0, 120.0, cpu(1.0, 2.0, None, 4.0, 5.0))
+    # At 55, 65, 75, 85, 95, 105, 115, 125: points are at 60, 90 and 120.
+    kept = history(MEMORY, 10.0, 125.0, cpu(55.0, 65.0, 75.0, None, None, None, None, 125.0))
+    laid = ranges.with_memory(told, kept)
+    assert laid == history(PROMETHEUS, 30.0, 120.0, cpu(1.0, 2.0, 55.0, 75.0, 5.0))
+
+
+def test_a_value_of_the_very_time_of_a_point_is_that_point_s() -> None:
+    told = history(PROMETHEUS, 30.0, 120.0, cpu(None, None, None))
+    laid = ranges.with_memory(told, history(MEMORY, 10.0, 90.0, cpu(7.0, 8.0, 9.0)))
+    assert laid.series == (cpu(None, 9.0, None),)
+
+
+def test_a_device_that_prometheus_does_not_know_yet_is_told_from_memory() -> None:
+    told = history(PROMETHEUS, 30.0, 90.0, cpu(1.0, 1.0, 1.0))
+    busy = Series(name="busy", device="GPU-1", unit="percent", values=(None, 40.0))
+    work = Series(
+        name="work", device="GPU-1", unit="percent", values=(None, 30.0), made_of=(POWER,)
+    )
+    gaps = Series(name="busy", device="GPU-2", unit="percent", values=(None, None))
+    laid = ranges.with_memory(told, history(MEMORY, 10.0, 90.0, cpu(None, None), busy, work, gaps))
+    assert laid.series == (
+        cpu(1.0, 1.0, 1.0),
+        msgspec.structs.replace(busy, values=(None, None, 40.0)),
+        msgspec.structs.replace(work, values=(None, None, 30.0)),
+    )
+
+
+def test_work_says_of_what_it_was_made_in_both() -> None:
+    def work(made_of: WorkSource, *values: float | None) -> Series:
+        return Series(name="work", device="G", unit="percent", values=values, made_of=(made_of,))
+
+    told = history(PROMETHEUS, 30.0, 90.0, work(POWER, 1.0, 2.0, 3.0))
+    kept = history(MEMORY, 10.0, 90.0, work(SM_ACTIVE, 90.0))
+    (laid,) = ranges.with_memory(told, kept).series
+    assert (laid.values, laid.made_of) == ((1.0, 2.0, 90.0), (SM_ACTIVE, POWER))
+
+
+def test_a_memory_that_kept_nothing_changes_nothing() -> None:
+    told = history(PROMETHEUS, 30.0, 90.0, cpu(1.0, None, 3.0))
+    assert ranges.with_memory(told, history(MEMORY, 10.0, 0.0, cpu(None, None))) == told

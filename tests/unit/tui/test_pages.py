@@ -117,10 +117,11 @@ def test_a_card_that_computes_on_the_cpu_is_a_warning() -> None:
     assert replicas.computes_on(msgspec.convert(changed, type(replica)))[0].role == "warn"
 
 
-def test_capacity_counts_free_held_sick_and_away_devices() -> None:
+def test_capacity_counts_free_held_sick_foreign_and_away_devices() -> None:
     fleet, _ = fleet_of("gpu8")
     (only,) = capacity.classes(fleet.seen().nodes)
-    assert (only.devices, only.held, only.sick, only.away, only.free) == (8, 6, 1, 0, 1)
+    assert (only.devices, only.held, only.sick, only.away, only.free) == (8, 6, 1, 0, 0)
+    assert only.foreign == 1
 
 
 def test_foreign_processes_and_sick_devices_are_named() -> None:

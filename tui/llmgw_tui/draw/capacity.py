@@ -3,11 +3,23 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from llmgw.model.availability import (
+    AWAY,
+    CORDONS,
+    DRAINS,
+    FOREIGN,
+    FREE,
+    HELD,
+    UNHEALTHY,
+    availability,
+    given_out,
+)
+from llmgw.model.device import Device
 from llmgw.model.node import READY
 from llmgw_tui.draw import measures
 from llmgw_tui.draw.page import PageLine
 from llmgw_tui.draw.seen import NodeSeen
-from llmgw_tui.draw.text import Piece, clean, fit, said
+from llmgw_tui.draw.text import Piece, clean, fit, pieces_width, said
 
 CPU = "cpu"
 
@@ -23,13 +35,12 @@ class ClassSeen:
     away: int = 0
     """On nodes that are not ready, or take no new replicas, and not held."""
     sick: int = 0
+    foreign: int = 0
+    """Used by processes that are not llmgw's."""
+    free: int = 0
+    """What a new replica could take."""
     load: list[float] | None = None
     memory: list[float] | None = None
-
-    @property
-    def free(self) -> int:
-        """Return the devices that a new replica could take."""
-        return self.devices - self.held - self.away - self.sick
 
 
 def classes(nodes: Iterable[NodeSeen]) -> tuple[ClassSeen, ...]:
@@ -43,25 +54,26 @@ def classes(nodes: Iterable[NodeSeen]) -> tuple[ClassSeen, ...]:
             _count_cpu(found.setdefault(CPU, ClassSeen(CPU)), seen)
             continue
         names: set[str] = set()
-        for device in devices:
+        held = seen.held
+        for device in given_out(devices):
             name = clean(device.device_class or device.name or "unknown")
             names.add(name)
             here = found.setdefault(name, ClassSeen(name))
-            _count_device(here, seen, device.uuid, sick=bool(device.unhealthy))
+            _count_device(here, seen, device, held=device.uuid in held)
         for name in names:
             found[name].nodes += 1
     return tuple(sorted(found.values(), key=lambda one: (one.name == CPU, -one.devices, one.name)))
 
 
-def _count_device(here: ClassSeen, seen: NodeSeen, uuid: str, *, sick: bool) -> None:
+def _count_device(here: ClassSeen, seen: NodeSeen, device: Device, *, held: bool) -> None:
     here.devices += 1
-    if uuid in seen.held:
-        here.held += 1
-    elif seen.node.liveness != READY or seen.node.wish:
-        here.away += 1
-    elif sick:
-        here.sick += 1
-    reading = seen.readings.get(uuid)
+    reading = seen.readings.get(device.uuid)
+    found = availability(device, seen.node, reading, held=held)
+    here.held += found == HELD
+    here.free += found == FREE
+    here.sick += found == UNHEALTHY
+    here.foreign += found == FOREIGN
+    here.away += found in {AWAY, DRAINS, CORDONS}
     if reading is not None and reading.busy_percent is not None:
         here.load = [*(here.load or []), reading.busy_percent / 100]
 
@@ -93,11 +105,15 @@ def line(here: ClassSeen, width: int) -> PageLine:
     rest = said("  ", (f"{here.free} free", "strong" if here.free else "warn"))
     if here.sick:
         rest += said((f", {here.sick} sick", "down"))
+    if here.foreign:
+        rest += said((f", {here.foreign} foreign", "warn"))
     if here.away:
         rest += said((f", {here.away} away", "unknown"))
     busy = mean(here.load)
     if busy is not None:
-        rest += said((f"  {measures.percent(busy)} busy", "dim"))
+        last = said((f"  {measures.percent(busy)} busy", "dim"))
+        if pieces_width((*name, *meter, *rest, *last)) <= width:
+            rest += last
     return PageLine((*name, *meter, *rest))
 
 

@@ -11,7 +11,7 @@ from llmgw.base.braille import columns, rows
 from llmgw.base.units import show_bytes
 from llmgw.model.history import CELSIUS, PERCENT
 from llmgw_tui.draw import measures
-from llmgw_tui.draw.text import Pieces, said
+from llmgw_tui.draw.text import Pieces, pieces_width, said, width_of
 
 AXIS = 8
 """Cells that the axis takes at the left: a label of six, and the line."""
@@ -44,7 +44,7 @@ def chart(trend: Trend, width: int, height: int) -> list[Pieces]:
     if not known:
         return [said((trend.title, "strong"), ("  nothing measured in this time", "absent"))]
     plot = max(1, height - 2)
-    lines = [_title(trend, known)]
+    lines = [_title(trend, known, width)]
     room = max(1, width - AXIS)
     top = top_of(trend.unit, trend.top, max(known))
     drawn = rows(columns(trend.values, trend.last, 2 * room), plot, top)
@@ -104,17 +104,21 @@ def duration(seconds: float) -> str:
     return f"{minutes}m"
 
 
-def _title(trend: Trend, known: list[float]) -> Pieces:
+def _title(trend: Trend, known: list[float], width: int) -> Pieces:
+    """Return name and last value, and of the rest what fits whole: gaps, then max, then min."""
     now = trend.values[-1]
     missing = len(trend.values) - len(known)
     gap = f"  gaps {measures.age(max(60.0, missing * trend.step))}" if missing else ""
     unit = trend.unit
-    return said(
+    start = said(
         (trend.title, "strong"),
         ("  now ", "dim"),
         (shown(now, unit), "absent" if now is None else "text"),
-        (f"  min {shown(min(known), unit)}  max {shown(max(known), unit)}{gap}", "dim"),
     )
+    low, high = f"  min {shown(min(known), unit)}", f"  max {shown(max(known), unit)}"
+    room = width - pieces_width(start)
+    fitting = (text for text in (low + high + gap, high + gap, gap) if width_of(text) <= room)
+    return (*start, *said((next(fitting, ""), "dim")))
 
 
 def _labels(top: float, unit: str, plot: int) -> list[str]:

@@ -3,9 +3,18 @@
 from collections.abc import Iterator
 
 from llmgw.base.units import show_bytes
+from llmgw.model.availability import (
+    AWAY,
+    CORDONS,
+    DRAINS,
+    FOREIGN,
+    FREE,
+    HELD,
+    UNHEALTHY,
+)
 from llmgw.model.condition import Fact, device_facts, names_of
 from llmgw.model.device import MIG, Device, DeviceSample
-from llmgw.model.work import work
+from llmgw.model.work import POWER, SM_ACTIVE, WorkSource, work
 from llmgw_tui.draw import measures
 from llmgw_tui.draw.page import PageLine, Section, Spot, facts
 from llmgw_tui.draw.places import REPLICA, Place
@@ -15,27 +24,32 @@ from llmgw_tui.draw.text import Piece, Pieces, clean, fit, said, width_of, wrap
 
 SHARED = 3
 """Devices of which the same is wrong that are told of it together."""
+WORK_OF: dict[WorkSource, str] = {SM_ACTIVE: "SMs active", POWER: "draw of limit"}
+_LETTERS: dict[WorkSource, str] = {SM_ACTIVE: "s", POWER: "p"}
 WIDE = 110
 """Cells from which busy and work are bars and the class has a column."""
 
 
-def device_state(device: Device, held: bool, instances: int = 0) -> State:
-    """Return a device's state: unhealthy first, then whether something holds it.
+_KINDS = {FREE: IDLE, AWAY: UNKNOWN, UNHEALTHY: DOWN, FOREIGN: WARN, DRAINS: WARN, CORDONS: WARN}
+
+
+def device_state(device: Device, found: str, instances: int = 0) -> State:
+    """Return a device's state; of one that is in use also whether it is unhealthy.
 
     Args:
         device: it.
-        held: a live shard has it.
+        found: whether it can be given out (`model.availability`).
         instances: how many it is cut into; a card that is cut is not given out itself.
     """
-    if device.unhealthy:
-        return State("unhealthy", DOWN)
+    if device.unhealthy and (instances or found == HELD):
+        return State(UNHEALTHY, DOWN)
     if instances:
         return State(f"cut in {instances}", ABSENT)
-    if held:
+    if found == HELD:
         return State("in use", SERVING)
-    if device.unhealthy is None:
+    if found == FREE and device.unhealthy is None:
         return State("free?", UNKNOWN)
-    return State("free", IDLE)
+    return State(found, _KINDS.get(found, UNKNOWN))
 
 
 def section(seen: NodeSeen, when: When, width: int) -> Section | None:
@@ -46,8 +60,24 @@ def section(seen: NodeSeen, when: When, width: int) -> Section | None:
     if not seen.hardware:
         return None
     held = sum(device.uuid in seen.held for device in devices)
-    notes = said((f"{held} of {len(devices)} held", "dim"))
+    notes = said((f"{held} of {len(devices)} held{_work_made_of(seen)}", "dim"))
     return Section("Devices", tuple(_lines(seen, when, width)), notes)
+
+
+def _sources(seen: NodeSeen) -> list[WorkSource]:
+    """Return what the work of its devices is made of, each kind once."""
+    readings = seen.readings
+    found = (readings.get(device.uuid) for device in seen.hardware)
+    made = (work(reading) for reading in found if reading is not None)
+    return sorted({one.source for one in made if one is not None})
+
+
+def _work_made_of(seen: NodeSeen) -> str:
+    """Return what `work` is in the table; of two kinds each has a letter behind its figures."""
+    sources = _sources(seen)
+    mark = len(sources) > 1
+    said_of = (f"{_LETTERS[one]} " * mark + WORK_OF[one] for one in sources)
+    return f"; work: {', '.join(said_of)}" if sources else ""
 
 
 def _lines(seen: NodeSeen, when: When, width: int) -> Iterator[PageLine]:
@@ -65,7 +95,7 @@ def _lines(seen: NodeSeen, when: When, width: int) -> Iterator[PageLine]:
             if device in found and words not in shared:
                 yield from _wrong("", words, width)
     for words, found in shared.items():
-        yield from _wrong(f"{names_of(found)}: ", words, width)
+        yield from _wrong(f"{names_of(found)}: ", words, width, indent=0)
 
 
 def health(seen: NodeSeen, when: When, width: int) -> Section | None:
@@ -99,10 +129,11 @@ def _facts(device: Device, seen: NodeSeen, when: When) -> tuple[Fact, ...]:
     )
 
 
-def _wrong(names: str, words: str, width: int) -> list[PageLine]:
-    first, *rest = wrap(clean(f"{names}{words}"), max(8, width - 8), most=3) or ("-",)
-    lines = [PageLine(said("      ", ("▲ ", WARN), (first, WARN)))]
-    return [*lines, *(PageLine(said("        ", (line, WARN))) for line in rest)]
+def _wrong(names: str, words: str, width: int, indent: int = 6) -> list[PageLine]:
+    """Return what is wrong, indented below its device; of several devices at the margin."""
+    first, *rest = wrap(clean(f"{names}{words}"), max(8, width - indent - 2), most=3) or ("-",)
+    lines = [PageLine(said(" " * indent, ("▲ ", WARN), (first, WARN)))]
+    return [*lines, *(PageLine(said(" " * (indent + 2), (line, WARN))) for line in rest)]
 
 
 def _name_width(seen: NodeSeen) -> int:
@@ -130,8 +161,8 @@ def _line(device: Device, seen: NodeSeen, width: int) -> PageLine:
     indent = "  " if device.kind == MIG else ""
     name = said(indent, (device_name(device), "strong"))
     pieces: list[Piece] = list(fit(name, _name_width(seen)))
-    pieces += fit(device_state(device, holder is not None, instances).pieces, 12)
-    pieces += _use(reading, width)
+    pieces += fit(device_state(device, seen.availability(device), instances).pieces, 12)
+    pieces += _use(reading, width, mark=len(_sources(seen)) > 1)
     pieces += _memory(device, reading, 26 if width >= WIDE else 22)
     if width >= WIDE:
         kind = clean(device.device_class or device.name or "-")
@@ -143,12 +174,14 @@ def _line(device: Device, seen: NodeSeen, width: int) -> PageLine:
     return PageLine(tuple(pieces), spots)
 
 
-def _use(reading: DeviceSample | None, width: int) -> Pieces:
+def _use(reading: DeviceSample | None, width: int, *, mark: bool) -> Pieces:
     """Return busy and work: the second tells of a device that is busy with next to nothing."""
     done = work(reading) if reading else None
     busy = measures.share_of(reading.busy_percent if reading else None, 100.0)
     share = None if done is None else min(1.0, done.ratio)
-    words = [measures.percent(busy), measures.percent(None if done is None else done.ratio)]
+    letter = _LETTERS[done.source] if mark and done is not None else ""
+    ratio = measures.percent(None if done is None else done.ratio)
+    words = [measures.percent(busy), f"{ratio}{letter}"]
     if width >= WIDE:
         return (
             *measures.gauge(busy, words[0].rjust(4), 14),

@@ -4,12 +4,12 @@ from llmgw.model.condition import port_faults, port_network
 from llmgw.model.fabric import NvlinkDomain, Port, SubnetManager
 from llmgw_tui.draw.page import PageLine, Section
 from llmgw_tui.draw.seen import NodeSeen
-from llmgw_tui.draw.states import IDLE, SERVING, UNKNOWN, WARN, State
+from llmgw_tui.draw.states import ABSENT, DOWN, IDLE, SERVING, UNKNOWN, WARN, State
 from llmgw_tui.draw.text import Piece, clean, fit, said, wrap
 
 NAMES = 14
 """Cells of the first column."""
-_KINDS = {"ACTIVE": SERVING, "DOWN": IDLE, "INIT": WARN, "ARMED": WARN, "ACTIVE_DEFER": WARN}
+_KINDS = {"ACTIVE": SERVING, "DOWN": ABSENT, "INIT": WARN, "ARMED": WARN, "ACTIVE_DEFER": WARN}
 _CALM = {"LinkUp", "Polling", "Disabled", "Sleep"}
 """Physical states that want nothing: up, or nothing is plugged in."""
 
@@ -19,15 +19,26 @@ def section(seen: NodeSeen, width: int) -> Section | None:
     inventory = seen.node.inventory
     lines: list[PageLine] = []
     for port in seen.ports:
-        lines += _port(port, width)
+        lines += _port(port, width, fell=_fell(port, seen))
     lines += [_manager(one) for one in inventory.subnet_managers or ()]
     if inventory.nvlink_domain is not None:
         lines.append(_domain(inventory.nvlink_domain))
     return Section("Ports and fabrics", tuple(lines)) if lines else None
 
 
-def port_state(port: Port) -> State:
-    """Return a port's state; the physical one where it says more."""
+def _fell(port: Port, seen: NodeSeen) -> bool:
+    """Say whether a port is one of those that the node's health says went down."""
+    start = f"port {port.adapter}/{port.number} went down"
+    return any(words.startswith(start) for words in seen.node.health)
+
+
+def port_state(port: Port, *, fell: bool = False) -> State:
+    """Return a port's state; the physical one where it says more.
+
+    Args:
+        port: it.
+        fell: it carried traffic and does not: no port that nothing is plugged into.
+    """
     if port.state is None:
         return State("unknown", UNKNOWN)
     word = clean(port.state).lower()
@@ -35,17 +46,19 @@ def port_state(port: Port) -> State:
     if physical is not None and physical != "LinkUp":
         word = f"{word}, {clean(physical).lower()}"
     kind = _KINDS.get(port.state, UNKNOWN)
+    if fell:
+        return State(word, DOWN)
     return State(word, kind if physical is None or physical in _CALM else WARN)
 
 
-def _port(port: Port, width: int) -> list[PageLine]:
+def _port(port: Port, width: int, *, fell: bool) -> list[PageLine]:
     name = said((clean(f"{port.adapter}/{port.number}"), "strong"))
     rate = "-" if port.rate is None else f"{port.rate / 1e9:.0f} Gb/s"
     interface = f" {port.interface}" if port.interface else ""
     layer = clean(f"{port.link_layer or '-'}{interface}")
     first = (
         *fit(name, NAMES),
-        *fit(port_state(port).pieces, 18),
+        *fit(port_state(port, fell=fell).pieces, 18),
         *fit(said((rate, "absent" if port.rate is None else "text")), 10),
         *fit(said((layer, "dim")), 18),
         *said((clean(port_network(port)) or "-", "dim")),

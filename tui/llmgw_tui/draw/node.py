@@ -6,6 +6,7 @@ from llmgw.base.units import show_bytes
 from llmgw.model import shard
 from llmgw.model.node import READY, Filesystem
 from llmgw.model.replica import Replica, ReplicaShard
+from llmgw.model.trouble import unsaid
 from llmgw_tui.draw import devices, fabric, measures, sources, trends
 from llmgw_tui.draw.page import (
     PageLine,
@@ -137,7 +138,7 @@ def _machine(seen: NodeSeen, width: int) -> Section:
 
 
 def _load(seen: NodeSeen, width: int) -> Section:
-    room = min(40, max(10, width - 42))
+    room = min(40, max(10, width - 48))  # the words are whole at 80 cells
     cpu, memory = seen.cpu_share, seen.memory_share
     used, total = seen.memory_used, seen.memory_total
     words = f"{show_bytes(used)} of {show_bytes(total)}" if used is not None else ""
@@ -230,8 +231,9 @@ def _shard(replica: Replica, part: ReplicaShard, seen: NodeSeen, width: int) -> 
 def _warnings(seen: NodeSeen, width: int) -> Section | None:
     """Return the warnings that the node's state does not name already."""
     lines: list[PageLine] = []
+    left = unsaid(seen.node.inventory, seen.node.health)
     for warning in seen.node.inventory.warnings or ():
-        if f"{warning.subject}: {warning.words}" in seen.node.health:
+        if f"{warning.subject}: {warning.words}" not in left:
             continue
         lines.extend(
             facts(clean(warning.subject), clean(warning.words), width, role=WARN, width=14)

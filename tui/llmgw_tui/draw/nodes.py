@@ -2,6 +2,7 @@
 
 from llmgw.base.units import show_bytes
 from llmgw.model.node import INSTALLED, INSTALLING, READY
+from llmgw.model.trouble import unsaid
 from llmgw_tui.draw import measures
 from llmgw_tui.draw.seen import NodeSeen, When
 from llmgw_tui.draw.sources import failing
@@ -63,8 +64,8 @@ def note(seen: NodeSeen, when: When) -> Pieces:
     for engine in node.inventory.engines or ():
         if engine.state == INSTALLING:
             return said((clean(engine.words or f"installing {engine.engine}"), "moving"))
-    for warning in node.inventory.warnings or ():
-        return said((clean(f"{warning.subject}: {warning.words}"), "warn"))
+    for words in unsaid(node.inventory):
+        return said((clean(words), "warn"))
     return failing(seen)
 
 

@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 
 from llmgw.model import shard
+from llmgw.model.condition import names_of
 from llmgw.model.events import Event
+from llmgw.model.trouble import reasons
 from llmgw_tui.draw import capacity, measures, nodes
 from llmgw_tui.draw.budget import Item, Wanted, column
 from llmgw_tui.draw.models import ready_of_wanted
@@ -16,7 +18,7 @@ from llmgw_tui.draw.page import (
     linked,
 )
 from llmgw_tui.draw.places import MODEL, NODE, REPLICA, Place
-from llmgw_tui.draw.seen import FleetSeen, ModelSeen, When, device_name, replica_words
+from llmgw_tui.draw.seen import FleetSeen, ModelSeen, When, replica_words
 from llmgw_tui.draw.states import (
     DOWN,
     IDLE,
@@ -139,14 +141,16 @@ def _sick(fleet: FleetSeen, when: When, width: int) -> Wanted:
 def _sick_nodes(fleet: FleetSeen, when: When, width: int) -> Iterator[tuple[int, Item]]:
     for seen in fleet.nodes:
         state, target = seen.state, Place(NODE, seen.node.id)
-        if state.kind in {DOWN, UNKNOWN} or seen.node.health:
+        sick = reasons(seen.devices or ())
+        # What its devices say is told with them.
+        others = [words for words in seen.node.health if not words.endswith(tuple(sick))]
+        if state.kind in {DOWN, UNKNOWN} or others or (seen.node.health and not sick):
             (words, role), *_ = (*nodes.note(seen, when), Piece("", "dim"))
             yield state.urgency, _trouble(state, seen.node.id, words, role, target, width)
-        for device in seen.devices or ():
-            if device.unhealthy:
-                name = f"{seen.node.id}/{device_name(device)}"
-                words = clean("; ".join(device.unhealthy))
-                yield 0, _trouble(State("unhealthy", DOWN), name, words, "warn", target, width)
+        for reason, devices in sick.items():
+            name = f"{seen.node.id}/{names_of(devices)}"
+            state = State("unhealthy", DOWN)
+            yield 0, _trouble(state, name, clean(reason), "warn", target, width)
 
 
 def _sick_replicas(fleet: FleetSeen, width: int) -> Iterator[tuple[int, Item]]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 
 from llmgw.model import shard
+from llmgw.model.availability import availability, holders
 from llmgw.model.catalog import CatalogEntry
 from llmgw.model.condition import with_cards
 from llmgw.model.device import MIG, Device, DeviceHealth, DeviceSample
@@ -143,12 +144,12 @@ class NodeSeen:
     @property
     def held(self) -> Mapping[str, str]:
         """Return the devices that live shards hold: UUID to replica."""
-        return {
-            uuid: replica.id
-            for replica, part in self.shards
-            if part.state in shard.LIVE
-            for uuid in part.devices
-        }
+        return holders(self.node, self.replicas)
+
+    def availability(self, device: Device) -> str:
+        """Return whether a device can be given out, in the words of scrapes and commands."""
+        reading = self.readings.get(device.uuid)
+        return availability(device, self.node, reading, held=device.uuid in self.held)
 
 
 @dataclass(frozen=True, slots=True)

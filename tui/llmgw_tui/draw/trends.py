@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from llmgw.model.device import Device
 from llmgw.model.history import DEVICE_MEASURES, HOUR, NODE_MEASURES, Measure
-from llmgw.model.work import POWER, SM_ACTIVE, WorkSource
+from llmgw.model.work import WorkSource
 from llmgw_tui.draw.chart import Trend, chart, duration
+from llmgw_tui.draw.devices import WORK_OF
 from llmgw_tui.draw.page import GUTTER, PageLine, Section
 from llmgw_tui.draw.seen import NodeSeen, When, device_name
 from llmgw_tui.draw.text import Piece, clean, fit, said
@@ -24,7 +25,6 @@ HEIGHT, ALONE_HEIGHT = 6, 8
 LATE = 3
 """Steps without a reading that are a wait for the next one and not yet a gap."""
 
-_WORK_OF: dict[WorkSource, str] = {SM_ACTIVE: "SMs active", POWER: "draw of limit"}
 _TITLES = {"busy": "busy", "power": "power", "temperature": "heat", "load": "load", "cpu": "cpu"}
 
 
@@ -219,7 +219,7 @@ def _side_by_side(trends: Sequence[Trend], width: int, columns: int) -> list[Pag
 
 def _work_of(sources: Sequence[WorkSource]) -> str:
     """Return what a device's work is made of; where it changed, both, the newest first."""
-    words = ", before that ".join(_WORK_OF.get(source, source) for source in sources)
+    words = ", before that ".join(WORK_OF.get(source, source) for source in sources)
     return f" ({words})" if words else ""
 
 

@@ -139,8 +139,12 @@ def test_instances_of_one_card_are_told_apart_by_their_ids():
 
 
 def test_a_page_without_any_known_field_tells_of_nothing_and_no_page_is_unreadable():
-    assert read_metrics("go_goroutines 12\n") == ()
+    assert read_metrics("DCGM_FI_DEV_VGPU_LICENSE_STATUS 0\n") == ()
     assert read_metrics("") == ()
+    # Another exporter's page, and prose that has the form of a metric.
+    for other in ("go_goroutines 12\n", "The PCI bus\n", "[12.5] NVRM: Xid 79 seen\n"):
+        with pytest.raises(Unreadable, match="no metric of DCGM"):
+            read_metrics(other)
     with pytest.raises(Unreadable, match="DOCTYPE"):
         read_metrics("<!DOCTYPE html>\n<p>404</p>\n")
 

@@ -32,7 +32,7 @@ def test_fewer_lanes_are_told_with_what_they_carry():
     # <max_link_gen>4</…> <current_link_width>8x</…> <max_link_width>16x</…> at 00000000:00:1E.0
     assert recorded("a10g-515.xml") == (
         "slow PCIe link, 8 of its 16 lanes are in use: it carries 15.8 of 31.5 GB/s; "
-        "compare LnkCap and LnkSta of `lspci -vv -s 0000:00:1e.0`"
+        "compare LnkCap and LnkSta of `lspci -vvv -s 0000:00:1e.0`"
     )
 
 
@@ -40,12 +40,12 @@ def test_an_older_slot_is_told_with_what_it_carries():
     # <max_link_gen>3</…> <max_device_link_gen>4</…> <current_link_width>16x</…> at 00000000:84:00.0
     assert recorded("rtx4090-535.xml") == (
         "slow PCIe link, the slot is of generation 3, the card of 4: it carries 15.8 of 31.5 GB/s; "
-        "compare LnkCap and LnkSta of `lspci -vv -s 0000:84:00.0`"
+        "compare LnkCap and LnkSta of `lspci -vvv -s 0000:84:00.0`"
     )
     # <max_link_gen>4</…> <max_device_link_gen>5</…> <current_link_width>16x</…> at 00000000:61:00.0
     assert recorded("rtx-pro-6000-maxq-590.xml") == (
         "slow PCIe link, the slot is of generation 4, the card of 5: it carries 31.5 of 63.0 GB/s; "
-        "compare LnkCap and LnkSta of `lspci -vv -s 0000:61:00.0`"
+        "compare LnkCap and LnkSta of `lspci -vvv -s 0000:61:00.0`"
     )
 
 
@@ -73,11 +73,11 @@ def test_both_at_once_and_what_can_not_be_counted():
     link = PciLink(max_generation=3, card_generation=5, lanes=4, max_lanes=16)
     assert slow_link(link, "00000008:01:00.0") == (
         "slow PCIe link, 4 of its 16 lanes are in use and the slot is of generation 3, the card of "
-        "5: it carries 3.9 of 63.0 GB/s; compare LnkCap and LnkSta of `lspci -vv -s 0008:01:00.0`"
+        "5: it carries 3.9 of 63.0 GB/s; compare LnkCap and LnkSta of `lspci -vvv -s 0008:01:00.0`"
     )
     unknown = slow_link(PciLink(lanes=8, max_lanes=16), None)
     assert unknown == (
         "slow PCIe link, 8 of its 16 lanes are in use; "
-        "compare LnkCap and LnkSta of `lspci -vv -s ADDRESS`"
+        "compare LnkCap and LnkSta of `lspci -vvv -s ADDRESS`"
     )
     assert slow_link(PciLink(lanes=0, max_lanes=16), None) is None

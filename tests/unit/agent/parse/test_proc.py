@@ -34,7 +34,7 @@ def test_a_laptops_processor_has_avx2_and_no_avx512():
     assert seen.cpus == 8  # processor	: 0 … processor	: 7
     # flags		: … ssse3 sdbg fma cx16 … xsave avx f16c rdrand … hle avx2 smep …
     assert seen.extensions == ("fma", "avx", "f16c", "avx2")
-    assert seen.x86
+    assert seen.x86 is True
 
 
 def test_a_server_processor_shows_avx512_and_amx():
@@ -57,7 +57,7 @@ def test_an_arm_processor_has_neon_and_sve_and_is_not_expected_to_have_avx2():
     # CPU implementer	: 0x41      CPU part	: 0xd4f      no "model name", no "flags"
     assert seen.model == "arm 0x41 part 0xd4f"
     assert seen.cpus == 1  # processor	: 71, the last of 72 alone
-    assert not seen.x86
+    assert seen.x86 is False
 
 
 def test_qemus_default_processor_shows_no_avx2_at_all():
@@ -67,7 +67,7 @@ def test_qemus_default_processor_shows_no_avx2_at_all():
     assert seen.cpus == 4  # processor           : 0, 1, 2, 3
     # flags               : fpu de pse … sse sse2 ht syscall nx … 3dnowprefetch vmmcall
     assert seen.extensions == ()
-    assert seen.x86
+    assert seen.x86 is True
 
 
 def test_a_processor_of_before_avx_has_no_extension_that_engines_use():
@@ -77,7 +77,7 @@ def test_a_processor_of_before_avx_has_no_extension_that_engines_use():
     assert seen.cpus == 1  # processor	: 0
     # flags		: fpu vme de pse … cx16 popcnt lahf_lm … 3dnowprefetch osvw ibs
     assert seen.extensions == ()
-    assert seen.x86
+    assert seen.x86 is True
 
 
 def test_available_memory_that_a_kernel_does_not_say_is_none_not_zero():
@@ -177,3 +177,14 @@ def test_a_file_with_a_part_replaced_raises_nothing_but_unreadable(reader, at, n
     whole = text("cpuinfo-i7-8650u.txt")[:1500] + text("meminfo-ne.txt") + text("stat-first.txt")
     with suppress(Unreadable):
         reader(whole[:at] + noise + whole[at + 7 :])
+
+
+@pytest.mark.parametrize("text", ["", "# lspci\n\n| file | what: it is |\n", "12:30 up: 3 days\n"])
+def test_a_text_that_names_no_processor_is_unreadable(text):
+    with pytest.raises(Unreadable, match="no processor in"):
+        read_cpuinfo(text)
+
+
+def test_whether_avx2_is_to_be_expected_is_not_claimed_where_no_flags_are_told():
+    seen = read_cpuinfo("processor\t: 0\nmodel name\t: one that lists no flags\n")
+    assert (seen.cpus, seen.extensions, seen.x86) == (1, None, None)

@@ -18,7 +18,7 @@ from tests.only import only
 NARROW = PciLink(max_generation=4, card_generation=4, lanes=8, max_lanes=16)
 WORDS = (
     "slow PCIe link, 8 of its 16 lanes are in use: it carries 15.8 of 31.5 GB/s; "
-    "compare LnkCap and LnkSta of `lspci -vv -s 0000:10:00.0`"
+    "compare LnkCap and LnkSta of `lspci -vvv -s 0000:10:00.0`"
 )
 
 

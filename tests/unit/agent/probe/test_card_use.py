@@ -43,7 +43,7 @@ async def test_an_engines_own_processes_are_not_foreign_and_others_are(processes
     own = {70}
     helper = FakeHelper(lambda _: held_by(77, 78))
     probe = probe_of(helper, processes, clock, own)
-    assert await probe.read() == "1 NVIDIA cards"
+    assert await probe.read() == "1 NVIDIA card"
     assert helper.asked == [ReadCards(part=USE)]
     assert only(probe.samples).foreign == (
         ForeignProcess(pid=78, command="python", memory_bytes=1),

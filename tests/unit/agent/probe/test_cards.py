@@ -41,7 +41,7 @@ def of_helper(helper: FakeHelper, clock: FakeClock) -> CardsProbe:
 async def test_cards_reach_inventory_and_heartbeat(probe):
     assert probe.devices is None
     assert probe.samples is None
-    assert await probe.read() == "1 NVIDIA cards"
+    assert await probe.read() == "1 NVIDIA card"
     told = probe.onto_inventory(Inventory(host=Host(hostname="n")))
     assert told.host is not None
     assert told.host.nvidia_driver == "550.54.15"

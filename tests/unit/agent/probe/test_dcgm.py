@@ -46,6 +46,7 @@ class Exporter:
         self, devices: tuple[Device, ...], *samples: DeviceSample
     ) -> dict[str, DeviceSample]:
         """Read the page and return what a heartbeat has then, by device."""
+        self.probe.onto_inventory(Inventory(devices=devices))
         await self.probe.read()
         return self.told(devices, *samples)
 
@@ -124,6 +125,7 @@ async def test_an_exporter_that_fails_says_so_and_its_last_figures_stay_a_minute
     clock: FakeClock,
 ):
     exporter = Exporter(clock, line("SM_ACTIVE", 0.5))
+    exporter.probe.onto_inventory(Inventory(devices=(CARD,)))
     assert await exporter.probe.read() == "profiling counters of 1 device"
     exporter.status = 503
     await clock.advance(10)
@@ -135,8 +137,42 @@ async def test_an_exporter_that_fails_says_so_and_its_last_figures_stay_a_minute
     assert exporter.http.asked == [(URL, {})] * 2
 
 
-async def test_a_machine_without_cards_is_told_nothing(clock):
+@pytest.mark.parametrize("devices", [None, ()])
+async def test_a_machine_without_cards_asks_nobody_and_is_told_nothing(clock, devices):
     exporter = Exporter(clock, line("SM_ACTIVE", 0.5))
-    await exporter.probe.read()
+    exporter.probe.onto_inventory(Inventory(devices=devices))
+    assert await exporter.probe.read() == "no cards of which a dcgm-exporter could tell"
+    assert exporter.http.asked == []
     heartbeat = Heartbeat(sequence=1)
     assert exporter.probe.onto_heartbeat(heartbeat) is heartbeat
+
+
+def refuse(url: str, headers: object) -> HttpAnswer:
+    raise Unreachable(f"{url}: Connection refused")
+
+
+async def test_a_node_where_no_exporter_ever_answered_says_so_and_does_not_fail(clock):
+    exporter = Exporter(clock)
+    exporter.http.answering = refuse
+    exporter.probe.onto_inventory(Inventory(devices=(CARD,)))
+    assert await exporter.probe.read() == f"no dcgm-exporter answers at {URL}"
+    assert exporter.told((CARD,))["GPU-a"] == DeviceSample(uuid="GPU-a")
+
+
+async def test_an_exporter_that_answered_before_is_missed(clock):
+    exporter = Exporter(clock, line("SM_ACTIVE", 0.5))
+    await exporter.samples((CARD,))
+    exporter.http.answering = refuse
+    with pytest.raises(Unreachable, match="Connection refused"):
+        await exporter.probe.read()
+
+
+async def test_another_address_begins_as_one_where_none_ever_answered(clock):
+    exporter = Exporter(clock, line("SM_ACTIVE", 0.5))
+    await exporter.samples((CARD,))
+    exporter.http.answering = refuse
+    exporter.settings = NodeSettings(version=2, dcgm_exporter="http://127.0.0.1:9500/metrics")
+    assert (
+        await exporter.probe.read() == "no dcgm-exporter answers at http://127.0.0.1:9500/metrics"
+    )
+    assert exporter.told((CARD,))["GPU-a"].sm_active_percent is None

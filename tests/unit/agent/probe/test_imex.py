@@ -92,12 +92,12 @@ async def test_an_older_driver_has_no_channels_and_processes_are_not_searched(cl
 async def test_imex_that_ends_and_comes_back_under_another_pid(clock: FakeClock):
     files = machine(channels=1, runs=True)
     probe = ImexProbe(files, clock)
-    assert await probe.read() == "nvidia-imex runs, 1 channels"
+    assert await probe.read() == "nvidia-imex runs, 1 channel"
     assert probe.period == OFTEN
     files.content[Path("/proc/77/comm")] = b"python3\n"
-    assert await probe.read() == "nvidia-imex does not run, 1 channels"
+    assert await probe.read() == "nvidia-imex does not run, 1 channel"
     files.content[Path("/proc/99/comm")] = b"nvidia-imex\n"
-    assert await probe.read() == "nvidia-imex runs, 1 channels"
+    assert await probe.read() == "nvidia-imex runs, 1 channel"
 
 
 async def test_imex_is_found_among_thousands(clock: FakeClock):

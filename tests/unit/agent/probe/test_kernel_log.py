@@ -269,6 +269,14 @@ async def test_of_dmesg_only_what_is_new_is_read(files):
     ]
 
 
+async def test_of_dmesg_nothing_is_counted_twice_because_its_last_line_has_no_end(files):
+    processes = FakeProcesses(files)
+    outputs = ["a\nb", "a\nb", "a\nb\nc"]
+    processes.on_run = lambda argv: Done(0, outputs.pop(0), "")
+    dmesg = DmesgSource(processes)
+    assert [await dmesg.news() for _ in range(3)] == [("a\nb\n",), (), ("c\n",)]
+
+
 async def test_a_dmesg_that_is_forbidden_says_so(files):
     processes = FakeProcesses(files)
     processes.on_run = lambda argv: Done(

@@ -149,7 +149,7 @@ async def test_a_tool_that_hangs_leaves_the_last_value_for_a_minute(clock: FakeC
     device = only(machine.inventory(Device(uuid=A10_UUID, unhealthy=())).devices)
     assert device.unhealthy == ("a row waits to be remapped: reset the card",)
     machine.tool.report = Done(0, A10.replace(": Yes", ": No"), "")
-    assert await machine.probe.read() == "health of 1 cards"
+    assert await machine.probe.read() == "health of 1 card"
     assert only(machine.inventory(Device(uuid=A10_UUID)).devices).unhealthy == ()
     await clock.advance(61)  # that it is fine is not known for ever
     assert only(machine.inventory(Device(uuid=A10_UUID)).devices).unhealthy is None
@@ -221,7 +221,7 @@ async def test_a_tool_that_vanishes_is_a_failure_and_found_when_it_comes_back(cl
     with pytest.raises(NotFound):  # looked for once a minute
         await machine.probe.read()
     await clock.advance(SELDOM)
-    assert await machine.probe.read() == "health of 1 cards"
+    assert await machine.probe.read() == "health of 1 card"
 
 
 async def test_several_sources_look_for_a_missing_tool_once(clock: FakeClock):
