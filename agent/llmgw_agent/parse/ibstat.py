@@ -10,7 +10,7 @@ from llmgw_agent.parse.tool import Tool
 
 _ADAPTER = re.compile(r"CA '(?P<name>[^']+)'\s*\Z")
 _PORT = re.compile(r"\s+Port (?P<number>[0-9]{1,3}):\s*\Z")
-_FIELD = re.compile(r"\s+(?P<name>[A-Z][A-Za-z ]*): *(?P<value>\S.*?)\s*\Z")
+_FIELD = re.compile(r"\s+(?P<name>[A-Z][A-Za-z ]*): *(?P<value>\S.*)\Z")
 _PANIC = "ibpanic: "
 
 
@@ -61,7 +61,7 @@ def _ports(adapter: str, lines: list[str]) -> Iterator[Port]:
     numbered: dict[int, dict[str, str]] = {}
     for line in lines:
         port = _PORT.match(line)
-        field = _FIELD.match(line)
+        field = _FIELD.match(line.rstrip())
         if port is not None:
             of_port = numbered.setdefault(int(port["number"]), {})
         elif field is not None:

@@ -11,7 +11,7 @@ from llmgw_agent.parse.tool import Tool
 _HEAD = re.compile(
     r"Infiniband device '(?P<adapter>[^']+)' port (?P<number>[0-9]{1,3}) status:\s*\Z"
 )
-_FIELD = re.compile(r"\s+(?P<name>[a-z][a-z_ ]*):\s+(?P<value>\S.*?)\s*\Z")
+_FIELD = re.compile(r"\s+(?P<name>[a-z][a-z_ ]*):\s+(?P<value>\S.*)\Z")
 _NO_DEVICES = "No devices"
 
 
@@ -38,7 +38,7 @@ def _blocks(text: str) -> Iterator[tuple[str, int, Mapping[str, str]]]:
     head: re.Match[str] | None = None
     fields: dict[str, str] = {}
     for line in text.splitlines():
-        match, field = _HEAD.match(line), _FIELD.match(line)
+        match, field = _HEAD.match(line), _FIELD.match(line.rstrip())
         if match is not None:
             if head is not None:
                 yield head["adapter"], int(head["number"]), fields

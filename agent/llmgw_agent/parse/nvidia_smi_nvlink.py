@@ -10,7 +10,8 @@ from llmgw.base.errors import Unreadable
 from llmgw.model.record import Record
 from llmgw_agent.parse.tool import Tool
 
-_CARD: Final = re.compile(r"GPU (\d{1,4}): (.*?)\s*(?:\(UUID: ([^)\s]+)\))?\s*\Z")
+_CARD: Final = re.compile(r"GPU (\d{1,4}): (.*?) ?(?:\(UUID: ([^)\s]+)\))?\Z")
+"""Of a line whose runs of blanks are one blank: else a long run would be tried at each place."""
 _LINK: Final = re.compile(r"Link (\d{1,4}): (.+)\Z")
 _RATE: Final = re.compile(r"(\d{1,6}(?:\.\d{1,6})?) GB/s\Z")
 _COUNTER: Final = re.compile(r"([A-Za-z][\w -]*): (\d{1,15})\Z")
@@ -58,7 +59,7 @@ def read_nvlink(text: str) -> tuple[CardLinks, ...]:
     cards: list[CardLinks] = []
     links: list[dict[int, Nvlink]] = []
     for line in text.splitlines():
-        said = line.strip()
+        said = " ".join(line.split())
         if card := _CARD.match(said):
             cards.append(CardLinks(index=int(card[1]), name=card[2] or None, uuid=card[3]))
             links.append({})

@@ -53,7 +53,6 @@ class BandwidthProbe(Source):
     name = "bandwidth"
     timeout = 60.0
     late = True
-    again = _AGAIN
 
     def __init__(
         self, files: Files, helper: Helper, clock: Clock, *, cpus: Sequence[int] | None = None
@@ -64,6 +63,11 @@ class BandwidthProbe(Source):
         self._cpus = cpus
         self._settled = False
         self.measured: Kept[MeasuredBandwidth] = Kept(clock)
+
+    @property
+    def again(self) -> float:
+        """Return the seconds between two tries while it fails: each takes every core."""
+        return _AGAIN
 
     @property
     def period(self) -> float:
