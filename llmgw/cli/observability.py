@@ -120,6 +120,9 @@ def _targets(given: list[str] | None) -> list[str] | None:
 def _page(given: str | None) -> str | None:
     if given is not None and ("#" in given or not given.isprintable() or not given.strip()):
         raise Usage(f"--runbook-base: {given!r} is no address of a page", hint="without the #part")
+    if given is not None and "{{" in given:
+        # It becomes part of an annotation, which Prometheus reads as a template.
+        raise Usage(f"--runbook-base: {given!r} holds {{{{, which Prometheus would evaluate")
     return given
 
 
@@ -134,14 +137,15 @@ def _text(path: Path) -> str | None:
 
 
 def _write(directory: Path, made: dict[str, Any]) -> None:
+    from llmgw.base.system import SystemFiles
+
+    files = SystemFiles()
     for name, text in made.items():
         path = directory / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             # Prometheus may read its rules at any moment: it sees the old file or the new one.
-            beside = path.with_name(f".{path.name}.new")
-            beside.write_text(text, encoding="utf-8")
-            beside.replace(path)
+            files.write(path, text.encode(), mode=0o644)
         except OSError as error:
             raise _cannot(path, error) from error
 

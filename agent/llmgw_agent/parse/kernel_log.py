@@ -79,13 +79,22 @@ class CardAttached(Record, frozen=True, kw_only=True, tag_field="kind", tag="car
     when: LogTime
 
 
+_DRIVER = "NVRM: "
+
 LogEvent = XidEvent | DriverLoaded | CardAttached
 
 
 class LogReader:
-    """Reads a log piece by piece: what a line means may depend on those before it."""
+    """Reads a log piece by piece: what a line means may depend on those before it.
+
+    Other parts of the kernel repeat what any user tells them, line ends too. So further lines of a
+    message are taken only where its first one is the driver's.
+    """
 
     def __init__(self) -> None:
+        self._timed = False
+        self._drivers = False
+        """The last message with a time is the driver's."""
         self._named: tuple[str, LogTime] | None = None
         self._named_for = 0
         self._fallen: dict[str, bool] = {}
@@ -96,11 +105,18 @@ class LogReader:
         return tuple(event for line in text.split("\n") for event in self._line(line))
 
     def _line(self, line: str) -> Iterator[LogEvent]:
-        if "NVRM: " not in line and "[10de:" not in line:
-            return
         whole = read_line(line.rstrip("\r"))
-        for part in whole.text.split("\n"):
-            event = self._event(part.strip(), whole.when)
+        first, *further = whole.text.split("\n")
+        drivers = first.startswith(_DRIVER)
+        if whole.when != LogTime():
+            self._timed, self._drivers = True, drivers
+        elif self._timed and not self._drivers:
+            return
+        for part in (first, *further) if drivers else (first,):
+            text = part.strip()
+            if not text.startswith((_DRIVER, "pci ")):
+                continue
+            event = self._event(text, whole.when)
             if event is not None:
                 yield event
 

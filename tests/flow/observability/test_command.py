@@ -56,6 +56,22 @@ def test_nothing_is_left_beside_the_files(tmp_path: Path) -> None:
     assert found == {*outcomes, "manifest.json"}
 
 
+def test_nothing_is_written_through_a_link_that_somebody_put_beside_a_file(tmp_path: Path) -> None:
+    export(tmp_path / "to")
+    victim = tmp_path / "victim"
+    victim.write_text("theirs")
+    (tmp_path / "to" / "rules" / ".llmgw.rules.yml.new").symlink_to(victim)
+    (tmp_path / "to" / RULES).unlink()
+    export(tmp_path / "to", "--force")
+    assert victim.read_text() == "theirs"
+    assert (tmp_path / "to" / RULES).stat().st_mode & 0o777 == 0o644
+
+
+def test_an_address_that_is_a_template_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Usage, match="would evaluate"):
+        export(tmp_path, "--runbook-base", "https://wiki.example/{{ $labels.node }}")
+
+
 def test_a_place_that_is_a_file_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("x")
     with pytest.raises(Exception, match="taken"):

@@ -5,6 +5,7 @@ import dataclasses
 import msgspec
 import pytest
 
+from llmgw.model.fabric import SubnetManager
 from llmgw.model.node import Node
 from llmgw_tui.draw import capacity, details, node, nodes, overview, replicas, status
 from llmgw_tui.draw.page import PageLine, marked
@@ -202,3 +203,14 @@ def test_an_event_names_its_subject_once() -> None:
     text = _text(overview.page(fleet.seen(), when, 120, 30))
     assert "atlas registered from 127.0.0.1" in text
     assert "atlas atlas" not in text
+
+
+def test_what_a_node_says_of_a_subnet_manager_steers_no_terminal() -> None:
+    known, when = fleet_of("gpu8")
+    seen = known.seen().nodes[0]
+    hostile = SubnetManager(guid="0x1\x1b[2J", state="master\x1b]0;x\x07\r\n", adapter="a\x00")
+    inventory = msgspec.structs.replace(seen.node.inventory, subnet_managers=(hostile,))
+    seen = dataclasses.replace(seen, node=msgspec.structs.replace(seen.node, inventory=inventory))
+    drawn = _text(node.page(seen, when, 120, 60))
+    assert "manager" in drawn
+    assert all(one.isprintable() or one == "\n" for one in drawn)

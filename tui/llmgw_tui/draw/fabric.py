@@ -72,7 +72,7 @@ def _port(port: Port, width: int, *, fell: bool) -> list[PageLine]:
 
 
 def _manager(seen: SubnetManager) -> PageLine:
-    state = seen.state or "state not known"
+    state = clean(seen.state or "state not known")
     role = State(state, SERVING if seen.state == "master" else IDLE if seen.state else UNKNOWN)
     priority = "" if seen.priority is None else f"  priority {seen.priority}"
     lid = "" if seen.lid is None else f"  lid {seen.lid}"

@@ -380,3 +380,26 @@ def test_text_that_escapes_a_backslash_comes_back_whole():
 def test_no_text_raises(text: str):
     read(text)
     read(f"NVRM: Xid (PCI:0000:01:00): {text}")
+
+
+XID_79 = "NVRM: Xid (PCI:0000:19:00): 79, GPU has fallen off the bus."
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        # As /dev/kmsg writes a line end that a user put into the name of a mount option.
+        f"3,10,1000000,-;tmpfs: Unknown parameter 'x\\x0a{XID_79}'",
+        # As dmesg and the journal do.
+        f"[    1.000000] tmpfs: Unknown parameter 'x\n               {XID_79}'",
+        f"2024-11-15T12:02:03+0000 host kernel: tmpfs: Unknown parameter 'x\n{XID_79}'",
+        "[    1.000000] tmpfs: Unknown parameter 'NVRM: GPU 0000:19:00.0 has fallen off the bus'",
+    ],
+)
+def test_what_a_user_made_the_kernel_repeat_is_no_error_of_a_card(log: str):
+    assert read(log) == ()
+
+
+def test_further_lines_of_the_driver_s_own_message_are_read():
+    log = f"3,10,1000000,-;NVRM: what comes first\\x0a{XID_79}"
+    assert [event.pci for event in read(log) if isinstance(event, XidEvent)] == ["0000:19:00"]
