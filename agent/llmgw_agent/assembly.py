@@ -1,9 +1,6 @@
 """The real parts of an agent, put together."""
 
 import asyncio
-import os
-import random
-import secrets
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,11 +8,10 @@ from pathlib import Path
 
 import llmgw
 from llmgw.base.backoff import Backoff
-from llmgw.base.clock import Clock
 from llmgw.base.log import LogRing
-from llmgw.base.system import SystemFiles, SystemProcesses
 from llmgw.link.dial import Dialer
 from llmgw.link.enrol import Own
+from llmgw.link.identity import uri_of
 from llmgw.model.node import NodeWarning
 from llmgw_agent.config import AgentConfig
 from llmgw_agent.core import AgentCore, Parts, Who, addresses
@@ -23,11 +19,12 @@ from llmgw_agent.engines.adapter import Adapter
 from llmgw_agent.engines.llamacpp import LlamaCpp
 from llmgw_agent.engines.programs import Programs
 from llmgw_agent.engines.simulated import Simulated
-from llmgw_agent.host.http import HttpxHttp
-from llmgw_agent.host.machine import Machine
+from llmgw_agent.host.world import ClosableHttp, World
+from llmgw_agent.probe.facts import ProbedSource
+from llmgw_agent.probe.further import Means, further
 from llmgw_agent.remembered import Remembered
 from llmgw_agent.renewal import Renewal
-from llmgw_agent.sources import Around, Directories, Groups, Sources, helpers, sources
+from llmgw_agent.sources import Around, Directories, Groups, Sources, sources
 from llmgw_agent.supervise.ports import PortRange
 from llmgw_agent.supervise.supervisor import Supervisor
 from llmgw_agent.uplink import Uplink
@@ -45,7 +42,11 @@ _FETCH_GRACE = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What an agent is put together with."""
+    """What an agent is put together with.
+
+    `plaintext`: it dials without TLS, which is for loopback alone. `further` makes the sources of
+    facts that placement does not need.
+    """
 
     config: AgentConfig
     directories: Directories
@@ -53,9 +54,11 @@ class Surroundings:
     remembered: Remembered
     address: str
     ring: LogRing
-    clock: Clock
+    world: World
     environ: Mapping[str, str]
     warnings: tuple[NodeWarning, ...] = ()
+    plaintext: bool = False
+    further: Callable[[Means], tuple[ProbedSource, ...]] = further
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ class Agent:
 
     core: AgentCore
     dialer: Dialer
-    http: HttpxHttp
+    http: ClosableHttp
 
     async def run(self) -> None:
         """Be an agent until `stop`."""
@@ -79,26 +82,25 @@ class Agent:
 
 
 def assemble(around: Surroundings) -> Agent:
-    """Return an agent of this machine's own parts."""
+    """Return an agent of the product's own parts."""
+    world = around.world
     uplink, changed = Uplink(), asyncio.Event()
     engines = _programs(around, changed.set)
     groups = Groups()
-    http = HttpxHttp(proxies=False)
     probes = sources(
         Around(
             config=around.config,
             directories=around.directories,
-            clock=around.clock,
-            environ=around.environ,
-            http=http,
+            world=world,
             groups=groups,
             settings=lambda: around.remembered.settings,
+            further=around.further,
         )
     )
     weights = _weights(around, probes.disks.shared, changed.set)
-    shards = _supervisor(around, probes, engines, weights, http, uplink)
-    groups.statuses = shards.statuses
-    renewal = Renewal(around.own, around.directories.state, around.clock, SystemFiles())
+    shards = _supervisor(around, probes, engines, weights, uplink)
+    groups.statuses, groups.uses = shards.statuses, shards.uses
+    renewal = Renewal(around.own, around.directories.state, world.clock, world.files)
     leader = _Leader()
     dialer = _dialer(around, renewal, leader)
     core = AgentCore(
@@ -113,12 +115,12 @@ def assemble(around: Surroundings) -> Agent:
             dialer=dialer,
             changed=changed,
             ring=around.ring,
-            clock=around.clock,
+            clock=world.clock,
             renewal=renewal,
         ),
     )
     leader.named = core.leader
-    return Agent(core=core, dialer=dialer, http=http)
+    return Agent(core=core, dialer=dialer, http=world.http)
 
 
 def _who(around: Surroundings) -> Who:
@@ -126,7 +128,7 @@ def _who(around: Surroundings) -> Who:
     return Who(
         cluster=identity.cluster,
         node=identity.id,
-        boot=secrets.token_hex(8),
+        boot=around.world.boot,
         version=llmgw.__version__,
         address=around.address,
         labels=dict(around.config.labels),
@@ -138,15 +140,15 @@ def _supervisor(
     probes: Sources,
     engines: Programs,
     weights: Weights,
-    http: HttpxHttp,
     uplink: Uplink,
 ) -> Supervisor:
-    config, identity = around.config, around.own.identity
+    config, identity, world = around.config, around.own.identity, around.world
+    host = config.engine_host or around.address
     return Supervisor(
-        processes=SystemProcesses(),
-        files=SystemFiles(),
-        http=http,
-        clock=around.clock,
+        processes=world.processes,
+        files=world.files,
+        http=world.http,
+        clock=world.clock,
         adapters=adapters(),
         programs=engines,
         weights=weights,
@@ -154,12 +156,13 @@ def _supervisor(
         cluster=identity.cluster,
         node=identity.id,
         report=uplink.tell,
-        host=config.engine_host or around.address,
+        host=host,
         address=around.address,
         ports=PortRange.parse(config.engine_ports),
         environ=around.environ,
         user=config.user,
         facts=probes.node_facts,
+        port_free=lambda port: world.port_free(host, port),
         who_holds=probes.gpus.use.holders,
     )
 
@@ -172,14 +175,16 @@ class _Leader:
 
 
 def _dialer(around: Surroundings, renewal: Renewal, leader: _Leader) -> Dialer:
+    own = around.own.identity
     return Dialer(
         lambda: addresses(around.config.control_planes, around.remembered, leader.named()),
-        renewal.context,
+        renewal.context if not around.plaintext else lambda: None,
         "agent",
-        clock=around.clock,
-        rng=_rng(),
+        clock=around.world.clock,
+        rng=around.world.rng,
         backoff=RECONNECT,
         silence=SILENCE,
+        claim=uri_of(own.cluster, own.role, own.id) if around.plaintext else None,
     )
 
 
@@ -192,10 +197,10 @@ def _programs(around: Surroundings, changed: Callable[[], None]) -> Programs:
     return Programs(
         around.directories.engines,
         around.config.engines,
-        machine=Machine.here(),
-        new_helper=helpers("llmgw_agent.engines.install_side", around.environ, _FETCH_GRACE),
-        clock=around.clock,
-        rng=_rng(),
+        machine=around.world.machine,
+        new_helper=around.world.new_helper("llmgw_agent.engines.install_side", _FETCH_GRACE),
+        clock=around.world.clock,
+        rng=around.world.rng,
         llmgw_version=llmgw.__version__,
         interpreter=Path(sys.executable),
         changed=changed,
@@ -208,14 +213,10 @@ def _weights(
     return Weights(
         around.directories.weights,
         tuple(map(Path, around.config.model_dirs)),
-        disk=helpers("llmgw_agent.host.disk_side", around.environ)(),
-        new_helper=helpers("llmgw_agent.weights.fetch_side", around.environ, _FETCH_GRACE),
-        clock=around.clock,
+        disk=around.world.new_helper("llmgw_agent.host.disk_side", 0.0)(),
+        new_helper=around.world.new_helper("llmgw_agent.weights.fetch_side", _FETCH_GRACE),
+        clock=around.world.clock,
         allow_http=around.config.allow_http,
         shared=shared,
         changed=changed,
     )
-
-
-def _rng() -> random.Random:
-    return random.Random(int.from_bytes(os.urandom(8)))

@@ -6,13 +6,16 @@ from typing import Protocol
 from llmgw.base.errors import LlmgwError, NotFound
 from llmgw.base.ids import shard_id
 from llmgw.base.log import get
+from llmgw.model.catalog import HubSource, MirrorSource, PackageSource, PathSource, UrlSource
 from llmgw.model.commands import (
     FEATURE_OF,
+    NVLINK_DOMAIN,
     Accepted,
     ApplySettings,
     CancelRequest,
     Command,
     Declined,
+    FetchWeights,
     LogsRead,
     ReadLogs,
     RemoveWeights,
@@ -20,6 +23,7 @@ from llmgw.model.commands import (
     StartShard,
     StopShard,
     WeightsRemoved,
+    WeightsState,
 )
 from llmgw.model.settings import NodeSettings
 from llmgw.model.shard import ShardSpec, ShardStatus
@@ -29,10 +33,10 @@ from llmgw_agent.remembered import Remembered
 
 log = get(__name__)
 
-FEATURES = tuple(sorted(set(FEATURE_OF.values())))
-"""The requests that this agent answers."""
+FEATURES = tuple(sorted({*FEATURE_OF.values(), NVLINK_DOMAIN}))
+"""The requests that this agent answers, and what else it can do."""
 
-Answer = Accepted | LogsRead | WeightsRemoved | Declined
+Answer = Accepted | LogsRead | WeightsRemoved | Declined | WeightsState
 
 
 class Shards(EngineLogs, Protocol):
@@ -52,7 +56,16 @@ class Shards(EngineLogs, Protocol):
 
 
 class HeldWeights(Protocol):
-    """What removes weights."""
+    """What has weights here, and removes them."""
+
+    def state(
+        self,
+        source: PackageSource | HubSource | UrlSource | PathSource | MirrorSource,
+        *,
+        check_only: bool,
+    ) -> WeightsState:
+        """Say how far a source's weights are; they are checked or fetched from now on."""
+        ...
 
     async def remove(self, names: tuple[str, ...], in_use: frozenset[str]) -> WeightsRemoved:
         """Remove sets by cache name."""
@@ -78,7 +91,7 @@ class Commands:
         version: llmgw's.
         remembered: the highest term.
         shards: starts and stops.
-        weights: removes.
+        weights: checks, fetches, removes.
         logs: reads.
         apply: takes newer settings.
     """
@@ -144,12 +157,22 @@ class Commands:
                     raise NotFound(f"nothing is followed under request {request}")
             case RemoveWeights(names=names):
                 return await self._weights.remove(names, self._in_use())
+            case FetchWeights() as request:
+                return self._have_weights(request)
             case None:
-                return Declined(
-                    words=f"this agent (llmgw {self._version}) does not know that request",
-                    hint="upgrade the agent",
-                )
+                return self._unknown("request")
         return Accepted()
+
+    def _have_weights(self, request: FetchWeights) -> Answer:
+        if request.source is None:
+            return self._unknown("kind of source")
+        return self._weights.state(request.source, check_only=request.check_only)
+
+    def _unknown(self, what: str) -> Declined:
+        return Declined(
+            words=f"this agent (llmgw {self._version}) does not know that {what}",
+            hint="upgrade the agent",
+        )
 
     def _take_settings(self, settings: NodeSettings) -> Accepted:
         known = self._remembered.settings

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import msgspec
 
-from llmgw.base.clock import SystemClock
 from llmgw.base.errors import EXIT_OK
 from llmgw.base.log import setup
 from llmgw.base.places import Places
 from llmgw.model.node import Heartbeat, Inventory
 from llmgw.model.record import Record
 from llmgw_agent.config import AgentConfig, check_config
-from llmgw_agent.host.http import HttpxHttp
+from llmgw_agent.host.world import this_world
 from llmgw_agent.main import directories_of
 from llmgw_agent.sources import Around, Directories, Groups, sources
 
@@ -80,14 +79,13 @@ async def look(
     longest: float = LONGEST,
 ) -> Look:
     """Ask every source and return what they know; each answers within so many seconds or not."""
-    clock, http = SystemClock(), HttpxHttp(proxies=False)
+    world = this_world(environ)
+    clock = world.clock
     found = sources(
         Around(
             config=config,
             directories=directories,
-            clock=clock,
-            environ=environ,
-            http=http,
+            world=world,
             groups=Groups(),
             settings=lambda: None,
         )
@@ -114,7 +112,7 @@ async def look(
         )
     finally:
         await facts.close()
-        await http.close()
+        await world.http.close()
 
 
 async def _within(seconds: float, looking: Coroutine[object, object, None]) -> None:

@@ -28,6 +28,7 @@ from llmgw_agent.config import AgentConfig, check_config, check_node
 from llmgw_agent.host.address import disagreement, own_address
 from llmgw_agent.host.lock import only_one
 from llmgw_agent.host.patience import done_within
+from llmgw_agent.host.world import this_world
 from llmgw_agent.remembered import Remembered
 from llmgw_agent.sources import Directories
 
@@ -131,7 +132,7 @@ async def _serve(start: Start, join: str | None) -> None:
             remembered=remembered,
             address=address,
             ring=start.ring,
-            clock=start.clock,
+            world=this_world(start.environ),
             environ=start.environ,
             warnings=(
                 *named_otherwise(start.hostname, own.identity.id, remembered.chosen_name),

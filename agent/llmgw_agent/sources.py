@@ -1,20 +1,17 @@
 """The sources of facts of this machine, put together."""
 
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from llmgw.base.clock import Clock
-from llmgw.base.system import SystemFiles, SystemProcesses
-from llmgw.base.world import Http
 from llmgw.model.node import NodeWarning
 from llmgw.model.settings import NodeSettings
 from llmgw.model.shard import LIVE, ShardStatus
 from llmgw_agent.config import AgentConfig
 from llmgw_agent.engines.adapter import NodeFacts
-from llmgw_agent.host.helper import Helper, HelperProcess
-from llmgw_agent.host.machine import Machine
+from llmgw_agent.host.world import World
+from llmgw_agent.parse.engine_metrics import EngineUse
 from llmgw_agent.probe.cards import CardProbes, card_probes
 from llmgw_agent.probe.cpu import CpuProbe
 from llmgw_agent.probe.disks import DisksProbe
@@ -39,6 +36,7 @@ class Groups:
 
     def __init__(self) -> None:
         self.statuses: Callable[[], Iterable[ShardStatus]] = tuple
+        self.uses: Callable[[], Mapping[tuple[str, int], EngineUse]] = dict
 
     def by_group(self) -> dict[int, tuple[str, int]]:
         """Return replica and rank by process group."""
@@ -47,6 +45,10 @@ class Groups:
             for status in self.statuses()
             if status.pid is not None and status.state in LIVE
         }
+
+    def own_uses(self) -> Mapping[tuple[str, int], EngineUse]:
+        """Return what engines say that they have to do, by replica and rank."""
+        return self.uses()
 
     def own(self) -> frozenset[int]:
         """Return the groups alone."""
@@ -57,16 +59,16 @@ class Groups:
 class Around:
     """What the sources are made with.
 
-    `settings` returns what the control plane told; None: nothing yet.
+    `settings` returns what the control plane told; None: nothing yet. `further` makes the sources
+    that placement does not need.
     """
 
     config: AgentConfig
     directories: Directories
-    clock: Clock
-    environ: Mapping[str, str]
-    http: Http
+    world: World
     groups: Groups
     settings: Callable[[], NodeSettings | None]
+    further: Callable[[Means], tuple[ProbedSource, ...]] = further
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,44 +101,36 @@ class Sources:
 
 def sources(around: Around) -> Sources:
     """Return the sources of this machine; nothing is asked yet."""
-    clock, files, config, groups = around.clock, SystemFiles(), around.config, around.groups
+    world, config, groups = around.world, around.config, around.groups
+    clock, files, processes = world.clock, world.files, world.processes
     places = around.directories
     directories = (places.weights, places.engines, places.state, *map(Path, config.model_dirs))
     return Sources(
         clock=clock,
-        host=HostProbe(files, clock, Machine.here()),
+        host=HostProbe(files, clock, world.machine),
         memory=MemoryProbe(files, clock),
         cpu=CpuProbe(files, clock),
         disks=DisksProbe(
             tuple(dict.fromkeys(directories)),
             files,
-            helpers("llmgw_agent.host.disk_side", around.environ),
+            world.new_helper("llmgw_agent.host.disk_side", 0.0),
             clock,
             shared_types=config.shared_filesystems,
         ),
         gpus=card_probes(
-            helpers("llmgw_agent.probe.nvml_side", around.environ)(),
-            SystemProcesses(),
-            groups.own,
-            clock,
+            world.new_helper("llmgw_agent.probe.nvml_side", 0.0)(), processes, groups.own, clock
         ),
-        shards=ShardsProbe(groups.by_group, files, clock),
-        further=further(
+        shards=ShardsProbe(groups.by_group, files, clock, uses=groups.own_uses),
+        further=around.further(
             Means(
                 clock=clock,
                 files=files,
-                processes=SystemProcesses(),
-                http=around.http,
+                processes=processes,
+                http=world.http,
                 config=config,
-                new_helper=lambda module: helpers(module, around.environ)(),
+                new_helper=lambda module: world.new_helper(module, 0.0)(),
                 settings=around.settings,
                 own_groups=groups.own,
             )
         ),
     )
-
-
-def helpers(module: str, environ: Mapping[str, str], grace: float = 0.0) -> Callable[[], Helper]:
-    """Return what makes a helper process of a module; see `host.helper` for `grace`."""
-    argv = (sys.executable, "-m", module)
-    return lambda: HelperProcess(argv, environ=environ, grace=grace)

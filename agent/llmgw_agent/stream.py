@@ -4,7 +4,8 @@ What was last sent is kept here, per stream and not per agent: a new stream begi
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 import msgspec
@@ -26,6 +27,7 @@ from llmgw.model.shard import ShardStatus
 from llmgw_agent.commands import Commands
 from llmgw_agent.host.patience import done_within
 from llmgw_agent.logs import Follower, Logs
+from llmgw_agent.outgoing import Outgoing
 from llmgw_agent.uplink import Uplink
 
 log = get(__name__)
@@ -38,6 +40,15 @@ COMMANDS_AT_ONCE = 256
 
 _IN_HEARTBEATS = frozenset({"filesystems", "weights"})
 """Parts of the inventory that heartbeats carry."""
+
+
+@contextmanager
+def _logged() -> Iterator[None]:
+    """Log why a message could not be sent."""
+    try:
+        yield
+    except LlmgwError as error:
+        log.warning("message not sent", why=error.message)
 
 
 class UpStream(Protocol):
@@ -146,6 +157,7 @@ class Session:
         self._clock = clock
         self._renewal = renewal
         self._changed = changed
+        self._outgoing = Outgoing(stream.send)
         self._sent = Inventory()
         self._weights_sent: str | None = None
         self._interval: float | None = None
@@ -211,7 +223,7 @@ class Session:
         shards = self._uplink.registering(self._told.running())
         register = msgspec.structs.replace(self._told.register(), shards=shards)
         self._sent = register.inventory or Inventory()
-        self._stream.send(AgentMessage(register=register))
+        self._outgoing.register(register)
         self._uplink.open(lambda status: self._send(AgentMessage(shard=status)))
 
     def _welcome(self, welcome: Welcome) -> None:
@@ -232,10 +244,8 @@ class Session:
 
     def _send(self, message: AgentMessage) -> None:
         """Send something that must not cost the stream when it can't be encoded."""
-        try:
+        with _logged():
             self._stream.send(message)
-        except LlmgwError as error:
-            log.warning("message not sent", why=error.message)
 
     async def _beat_for_ever(self) -> None:
         while True:
@@ -264,7 +274,8 @@ class Session:
         if held is not None and heartbeat.weights_print != self._weights_sent:
             self._weights_sent = heartbeat.weights_print
             heartbeat = msgspec.structs.replace(heartbeat, weights=held)
-        self._send(AgentMessage(heartbeat=heartbeat))
+        with _logged():
+            self._outgoing.heartbeat(heartbeat)
 
     def _send_changes(self) -> None:
         """Send what the node has that differs from what was sent; nothing else is said."""
@@ -278,7 +289,8 @@ class Session:
         }
         if changed:
             self._sent = msgspec.structs.replace(self._sent, **changed)
-            self._send(AgentMessage(inventory=Inventory(**changed)))
+            with _logged():
+                self._outgoing.inventory(Inventory(**changed))
 
     async def _changed_within(self, seconds: float) -> bool:
         waiting = asyncio.ensure_future(self._changed.wait())

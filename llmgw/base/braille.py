@@ -87,7 +87,8 @@ def _dots(column: Column, height: int, top: float) -> int:
 
 def _level(value: float, height: int, top: float) -> int:
     full = height * _LEVELS
-    return max(1, min(full, round(value / top * full))) if top > 0 else 1
+    ratio = min(1.0, max(0.0, value / top)) if top > 0 else 0.0
+    return max(1, round(ratio * full))
 
 
 def _cell(left: int, right: int) -> str:

@@ -5,6 +5,7 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 from llmgw.base.errors import NotFound, Refused
 
@@ -100,12 +101,12 @@ def check_ours(path: Path) -> None:
     if seen.st_uid not in {0, os.geteuid()}:
         raise Refused(
             f"{path}: belongs to uid {seen.st_uid}, neither to root nor to uid {os.geteuid()}",
-            hint=f"run: chown {os.geteuid()} {path}",
+            hint=f"run: chown {os.geteuid()} {quote(str(path))}",
         )
     if stat.S_IMODE(seen.st_mode) & 0o022:
         raise Refused(
             f"{path}: mode {stat.S_IMODE(seen.st_mode):o} lets others change it",
-            hint=f"run: chmod go-w {path}",
+            hint=f"run: chmod go-w {quote(str(path))}",
         )
 
 
@@ -146,11 +147,11 @@ def _check_usable(path: Path) -> None:
     if seen.st_uid == us:
         raise Refused(
             f"{path}: mode {stat.S_IMODE(seen.st_mode):o} keeps its own user out",
-            hint=f"run: chmod u+rwx {path}",
+            hint=f"run: chmod u+rwx {quote(str(path))}",
         )
     raise Refused(
         f"{path}: belongs to uid {seen.st_uid}, and uid {us} may not read and write there",
-        hint=f"run: chown {us} {path}",
+        hint=f"run: chown {us} {quote(str(path))}",
     )
 
 
@@ -159,10 +160,10 @@ def _check(path: Path, forbidden: int, command: str) -> None:
     if seen.st_uid != os.geteuid():
         raise Refused(
             f"{path}: belongs to uid {seen.st_uid}, not to uid {os.geteuid()}",
-            hint=f"run: chown {os.geteuid()} {path}",
+            hint=f"run: chown {os.geteuid()} {quote(str(path))}",
         )
     if stat.S_IMODE(seen.st_mode) & forbidden:
         raise Refused(
             f"{path}: mode {stat.S_IMODE(seen.st_mode):o} lets others in",
-            hint=f"run: {command} {path}",
+            hint=f"run: {command} {quote(str(path))}",
         )

@@ -1,23 +1,32 @@
 """The machine's own processes and files (Linux)."""
 
 import asyncio
-import errno
 import os
 import pwd
 import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
 
-from llmgw.base.errors import NotFound, TimedOut
-from llmgw.base.world import Child, DiskSpace, Done, ProcessSeen
+from llmgw.base import procfs
+from llmgw.base.errors import NotFound, Unreadable
+from llmgw.base.procfs import Memories
+from llmgw.base.tied import tied
+from llmgw.base.tools import Tools
+from llmgw.base.world import (
+    FILE_MOST,
+    PRINTED_MOST,
+    Child,
+    DiskSpace,
+    Done,
+    ProcessSeen,
+    ProcessThere,
+)
 
-_PROC = Path("/proc")
-_CANT_LOOK = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO}
+_PIECE = 256 << 10
 
 
 class SystemChild:
@@ -54,32 +63,21 @@ class SystemChild:
 class SystemProcesses:
     """Processes of this machine, as /proc tells them."""
 
+    def __init__(self) -> None:
+        self._tools = Tools()
+        self._memories = Memories()
+
     async def run(
         self,
         argv: Sequence[str],
         *,
         timeout: float,
+        most: int = PRINTED_MOST,
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> Done:
-        """Run a command to its end; its whole group is killed when it takes too long."""
-        process = await self._spawn(
-            argv, env, cwd, asyncio.subprocess.PIPE, asyncio.subprocess.PIPE
-        )
-        try:
-            async with asyncio.timeout(timeout):
-                out, err = await process.communicate()
-        except TimeoutError as error:
-            raise TimedOut(f"{argv[0]}: no end within {timeout:g} s") from error
-        finally:
-            if process.returncode is None:
-                self.signal_group(process.pid, signal.SIGKILL)
-                await process.wait()
-        return Done(
-            rc=process.returncode if process.returncode is not None else -9,
-            out=out.decode(errors="replace"),
-            err=err.decode(errors="replace"),
-        )
+        """Run a command to its end; nothing of its group is left."""
+        return await self._tools.run(argv, timeout=timeout, most=most, env=env, cwd=cwd)
 
     async def start(
         self,
@@ -89,14 +87,29 @@ class SystemProcesses:
         log: Path,
         cwd: Path | None = None,
         user: str | None = None,
+        outlives: bool = True,
     ) -> Child:
         """Start a process in its own session, its output appended to `log`."""
+        if not outlives:
+            with tied(argv, env=env, cwd=cwd) as (command, inherited):
+                return self._started(command, None, log, None, user, (inherited,))
+        return self._started(argv, env, log, cwd, user, ())
+
+    def _started(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str] | None,
+        log: Path,
+        cwd: Path | None,
+        user: str | None,
+        inherited: tuple[int, ...],
+    ) -> Child:
         if user is not None:
             _known_user(user)
         # O_APPEND: the agent may truncate the file while the engine writes on.
-        with open(log, "ab", opener=_private) as out:  # noqa: ASYNC230
+        with open(log, "ab", opener=_private) as out:
             try:
-                process = subprocess.Popen(  # noqa: ASYNC220
+                process = subprocess.Popen(
                     argv,
                     env=env,
                     cwd=cwd,
@@ -105,6 +118,7 @@ class SystemProcesses:
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
                     user=user,
+                    pass_fds=inherited,
                 )
             except (FileNotFoundError, NotADirectoryError) as error:
                 raise NotFound(f"{argv[0]}: no such program") from error
@@ -112,49 +126,22 @@ class SystemProcesses:
                 raise NotFound(f"{argv[0]}: may not be run by this user") from error
         return SystemChild(process)
 
-    def look(self, pid: int) -> ProcessSeen | None:
+    def look(self, pid: int) -> ProcessThere | None:
         """Return the live process with that pid; None when there is none or it is a zombie."""
-        try:
-            fields = _stat(pid)
-            if fields[0] in "ZX":
-                return None
-            argv = (_PROC / str(pid) / "cmdline").read_bytes()
-        except (OSError, IndexError, ValueError) as error:
-            _check_seen(error)
-            return None
-        return ProcessSeen(
-            pid=pid,
-            started=int(fields[19]),
-            group=int(fields[2]),
-            argv=tuple(a.decode(errors="replace") for a in argv.split(b"\0")[:-1]),
-            environ=_environ(pid),
-        )
+        return procfs.there(pid)
 
-    def with_environ(self, name: str, value: str) -> tuple[ProcessSeen, ...]:
+    async def inspect(self, pid: int) -> ProcessSeen | None:
+        """Return the live process with that pid and what it was started with."""
+        return await self._memories.of(pid)
+
+    async def with_environ(self, name: str, value: str) -> tuple[ProcessSeen, ...]:
         """Return every live process that was started with that environment variable."""
-        wanted = f"{name}={value}".encode()
-        found = []
-        for pid in _pids():
-            try:
-                raw = (_PROC / str(pid) / "environ").read_bytes()
-            except OSError as error:
-                _check_seen(error)
-                continue
-            if wanted in raw.split(b"\0") and (seen := self.look(pid)) is not None:
-                found.append(seen)
-        return tuple(found)
+        return await self._memories.marked(name, value)
 
     def group_alive(self, group: int) -> bool:
         """Say whether any process that is not a zombie is left in the group."""
-        for pid in _pids():
-            try:
-                fields = _stat(pid)
-            except (OSError, IndexError, ValueError) as error:
-                _check_seen(error)
-                continue
-            if int(fields[2]) == group and fields[0] not in "ZX":
-                return True
-        return False
+        found = (procfs.there(pid) for pid in procfs.pids())
+        return any(one is not None and one.group == group for one in found)
 
     def signal_group(self, group: int, signal_: signal.Signals) -> bool:
         """Signal a whole group; False when it could not be signalled."""
@@ -166,39 +153,16 @@ class SystemProcesses:
             return False
         return True
 
-    async def _spawn(
-        self,
-        argv: Sequence[str],
-        env: Mapping[str, str] | None,
-        cwd: Path | None,
-        out: int | IO[bytes],
-        err: int | IO[bytes],
-    ) -> asyncio.subprocess.Process:
-        try:
-            return await asyncio.create_subprocess_exec(
-                *argv,
-                env=env,
-                cwd=cwd,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                start_new_session=True,
-            )
-        except (FileNotFoundError, NotADirectoryError) as error:
-            raise NotFound(f"{argv[0]}: no such program") from error
-        except PermissionError as error:
-            raise NotFound(f"{argv[0]}: may not be run by this user") from error
-
 
 class SystemFiles:
     """Local files of this machine."""
 
     def read(self, path: Path) -> bytes:
         """Return the content."""
-        try:
-            return path.read_bytes()
-        except (FileNotFoundError, NotADirectoryError) as error:
-            raise NotFound(f"{path}: no such file") from error
+        data = self.read_part(path, 0, FILE_MOST + 1)
+        if len(data) > FILE_MOST:
+            raise Unreadable(f"{path}: more than {FILE_MOST >> 20} MiB")
+        return data
 
     def write(self, path: Path, data: bytes, *, mode: int = 0o600) -> None:
         """Replace the file in one step; parents are made 0700."""
@@ -240,11 +204,16 @@ class SystemFiles:
     def read_part(self, path: Path, offset: int, most: int) -> bytes:
         """Return at most `most` bytes from `offset` on."""
         try:
-            with path.open("rb") as file:
-                file.seek(offset)
-                return file.read(most)
+            # Opened without waiting: a pipe has nobody at its other end.
+            handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise NotFound(f"{path}: no such file") from error
+        try:
+            if offset:
+                os.lseek(handle, offset, os.SEEK_SET)
+            return b"".join(_pieces(handle, most))
+        finally:
+            os.close(handle)
 
     def empty(self, path: Path) -> None:
         """Cut a file to nothing in place."""
@@ -270,33 +239,10 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, mode=0o600)
 
 
-def _pids() -> list[int]:
-    return [int(name) for name in os.listdir(_PROC) if name.isdigit()]  # noqa: PTH208
-
-
-def _check_seen(error: Exception) -> None:
-    """Raise what keeps this process from looking: it must not pass for a process that is gone.
-
-    Whoever believed it would hand out the devices that the process still holds.
-    """
-    if isinstance(error, OSError) and error.errno in _CANT_LOOK:
-        raise error
-
-
-def _stat(pid: int) -> list[str]:
-    """Return the fields of /proc/PID/stat from the state on: the command may hold anything."""
-    text = (_PROC / str(pid) / "stat").read_text(errors="replace")
-    return text[text.rindex(")") + 2 :].split()
-
-
-def _environ(pid: int) -> dict[str, str]:
-    try:
-        raw = (_PROC / str(pid) / "environ").read_bytes()
-    except OSError as error:
-        _check_seen(error)
-        return {}
-    pairs = (item.decode(errors="replace").partition("=") for item in raw.split(b"\0") if item)
-    return {name: value for name, _, value in pairs}
+def _pieces(handle: int, most: int) -> Iterator[bytes]:
+    while most > 0 and (piece := os.read(handle, min(most, _PIECE))):
+        most -= len(piece)
+        yield piece
 
 
 def _known_user(user: str) -> None:

@@ -11,6 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+PRINTED_MOST = 4 << 20
+"""Bytes that a tool may print: `nvidia-smi -q` of 16 cards with many processes has half of one."""
+
+ANSWER_MOST = 4 << 20
+"""Bytes of an HTTP answer, decompressed: a page of metrics has some hundred thousand."""
+
+FILE_MOST = 16 << 20
+"""Bytes of a file that is read whole: /proc/cpuinfo of a large machine has less than one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Done:
@@ -22,8 +31,8 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessSeen:
-    """A live process as /proc tells it.
+class ProcessThere:
+    """A live process: what the kernel knows of it without looking into it.
 
     `started` is the kernel's start time in clock ticks since boot: with the pid it names one
     process for ever, since a pid that is used again has another start time.
@@ -32,6 +41,12 @@ class ProcessSeen:
     pid: int
     started: int
     group: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSeen(ProcessThere):
+    """A live process with what it was started with, which stands in its own memory."""
+
     argv: tuple[str, ...]
     environ: Mapping[str, str]
     """Empty when this user may not read it."""
@@ -58,14 +73,27 @@ class Processes(Protocol):
         argv: Sequence[str],
         *,
         timeout: float,
+        most: int = PRINTED_MOST,
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> Done:
-        """Run a command to its end and return what it printed.
+        """Run a command to its end and return what it printed; nothing of its group is left.
+
+        It ends with this process, however that ends. What it left running is killed as well.
+
+        Args:
+            argv: the command.
+            timeout: seconds.
+            most: bytes that it may print, on both outputs together.
+            env: its whole environment; None: this process's.
+            cwd: where it runs.
 
         Raises:
             NotFound: there is no such program.
-            TimedOut: it ran longer than `timeout` seconds; its whole group was killed.
+            TimedOut: it ran longer than `timeout` seconds and was killed, or could not be; or one
+                that can't be killed is still there, and no other was started.
+            Unreadable: it printed more than `most`, and was killed.
+            OSError: it could not be started.
         """
         ...
 
@@ -77,23 +105,36 @@ class Processes(Protocol):
         log: Path,
         cwd: Path | None = None,
         user: str | None = None,
+        outlives: bool = True,
     ) -> Child:
         """Start a process in its own session; its output is appended to the file `log`.
 
         The environment is exactly `env`: nothing is inherited. Output goes to a file and not to a
-        pipe because the child has to outlive this process.
+        pipe because the child has to outlive this process; one that does not outlive it is killed
+        when this process ends, however that ends.
 
         Raises:
             NotFound: there is no such program or user.
         """
         ...
 
-    def look(self, pid: int) -> ProcessSeen | None:
+    def look(self, pid: int) -> ProcessThere | None:
         """Return the live process with that pid; None when there is none or it is a zombie."""
         ...
 
-    def with_environ(self, name: str, value: str) -> tuple[ProcessSeen, ...]:
-        """Return every live process that was started with that environment variable."""
+    async def inspect(self, pid: int) -> ProcessSeen | None:
+        """Return the live process with that pid and what it was started with; None as `look`.
+
+        Raises:
+            TimedOut: its memory can't be read: it hangs in the kernel.
+        """
+        ...
+
+    async def with_environ(self, name: str, value: str) -> tuple[ProcessSeen, ...]:
+        """Return every live process that was started with that environment variable.
+
+        One whose memory can't be read, and never could, is not among them.
+        """
         ...
 
     def group_alive(self, group: int) -> bool:
@@ -121,6 +162,7 @@ class Files(Protocol):
 
         Raises:
             NotFound: there is no such file.
+            Unreadable: it has more than `FILE_MOST` bytes.
         """
         ...
 
@@ -195,12 +237,22 @@ class Http(Protocol):
         headers: Mapping[str, str] | None = None,
         body: bytes | None = None,
         timeout: float,
+        most: int = ANSWER_MOST,
     ) -> HttpAnswer:
         """Send a request and return the whole answer, whatever its status.
+
+        Args:
+            method: the method.
+            url: the address.
+            headers: what is sent with it.
+            body: the request's own.
+            timeout: seconds for the whole answer.
+            most: bytes that the answer may have, decompressed.
 
         Raises:
             Unreachable: no connection, or it broke.
             TimedOut: no whole answer within `timeout` seconds.
+            Unreadable: more than `most` bytes came; no more were read.
         """
         ...
 

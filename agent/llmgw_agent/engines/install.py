@@ -30,6 +30,7 @@ from llmgw_agent.engines.proof import (
 from llmgw_agent.host.lock_wait import waited_for
 from llmgw_agent.host.machine import Machine
 from llmgw_agent.host.package_index import PackageIndex, Tell
+from llmgw_agent.parse.engine_version import version_of
 
 NAMES = {"llamacpp": "llama.cpp", "vllm": "vLLM", "sglang": "SGLang", "simulated": "simulated"}
 """What people call an engine."""
@@ -40,9 +41,6 @@ ROOM = 1_000_000_000
 _MARKER = "installed.json"
 _UNPACKED = "unpacked.json"
 _PACKAGES = "packages"
-_SAID_VERSION = re.compile(
-    r"version:?\s+v?([0-9][^\s,()]*)|^v?([0-9]+\.[0-9][^\s,()]*)", re.MULTILINE
-)
 _BACK_END = re.compile(r"libggml-([a-z0-9]+)\.so\Z")
 _NO_BACK_ENDS = frozenset({"base", "rpc"})
 
@@ -182,10 +180,9 @@ class Installer:
         said = ""
         if run:
             said = await self._prover.seen_to_run(runnable, computes=engine == LLAMACPP)
-        found = _SAID_VERSION.search(said)
         return Installation(
             engine=engine,
-            version=(found[1] or found[2]) if found is not None else None,
+            version=version_of(said),
             place=str(path),
             path=str(path),
             start=runnable.start,

@@ -24,10 +24,13 @@ from llmgw.base.errors import (
     Unreadable,
     Usage,
 )
+from llmgw.base.limits import system_words
 from llmgw.base.log import get
+from llmgw.base.tied import NOT_STARTED
 from llmgw.model.record import Record
 from llmgw.model.shard import Progress
 from llmgw_agent.host.helper_lines import Failed, Said
+from llmgw_agent.host.piped import Piped
 
 log = get(__name__)
 
@@ -35,6 +38,7 @@ A = TypeVar("A")
 
 _LINE_LIMIT = 16 << 20
 _ERRORS = (Conflict, NotFound, Refused, TimedOut, Unreachable, Unreadable, Usage, LlmgwError)
+_REAPED = 1.0
 _ABANDONED_AT_MOST = 4
 """Processes that hang in the kernel and can't be killed, before no more are started."""
 
@@ -73,6 +77,8 @@ class Helper(Protocol):
 class HelperProcess:
     """A helper that is started at its first request and again after it was killed.
 
+    It ends with this process, however that ends, and while it is stopped too.
+
     Args:
         argv: the program; it speaks `llmgw_agent.host.helper_side`'s lines.
         environ: its environment.
@@ -87,9 +93,9 @@ class HelperProcess:
         self._name = self._argv[-1].rpartition(".")[2]
         self._environ = helper_environ(environ)
         self._grace = grace
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: Piped | None = None
         self._one_at_a_time = asyncio.Lock()
-        self._abandoned: list[asyncio.subprocess.Process] = []
+        self._abandoned: list[Piped] = []
 
     async def ask(
         self,
@@ -116,37 +122,31 @@ class HelperProcess:
         """End the process, if one runs."""
         await self._end()
 
-    async def _running(self) -> asyncio.subprocess.Process:
+    async def _running(self) -> Piped:
         self._abandoned = [p for p in self._abandoned if p.returncode is None]
         if len(self._abandoned) >= _ABANDONED_AT_MOST:
             raise TimedOut(f"{len(self._abandoned)} helper processes hang in the kernel already")
-        if self._process is None or self._process.returncode is not None:
+        if self._process is not None and self._process.returncode is not None:
+            self._process.close()
+            self._process = None
+        if self._process is None:
             self._process = await self._spawn()
         return self._process
 
-    async def _spawn(self) -> asyncio.subprocess.Process:
+    async def _spawn(self) -> Piped:
         try:
-            return await asyncio.create_subprocess_exec(
-                *self._argv,
-                env=self._environ,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.DEVNULL,
-                start_new_session=True,
-                limit=_LINE_LIMIT,
-            )
+            return await Piped.start(self._argv, environ=self._environ, line_most=_LINE_LIMIT)
         except OSError as error:
-            raise Unreachable(f"{self._name}: can't be started: {error.strerror}") from error
+            raise Unreachable(f"{self._name}: can't be started: {system_words(error)}") from error
 
     async def _converse(
         self,
-        process: asyncio.subprocess.Process,
+        process: Piped,
         request: Record,
         answer: type[A],
         silence: float,
         progress: Callable[[Progress], None] | None,
     ) -> A:
-        assert process.stdin is not None  # noqa: S101 (made with pipes)
         process.stdin.write(msgspec.json.encode(request) + b"\n")
         while True:
             said = await self._line(process, silence)
@@ -157,8 +157,7 @@ class HelperProcess:
             if said.progress is not None and progress is not None:
                 progress(said.progress)
 
-    async def _line(self, process: asyncio.subprocess.Process, silence: float) -> Said:
-        assert process.stdout is not None  # noqa: S101 (made with pipes)
+    async def _line(self, process: Piped, silence: float) -> Said:
         try:
             async with asyncio.timeout(silence):
                 line = await process.stdout.readline()
@@ -169,7 +168,7 @@ class HelperProcess:
                 f"{self._name}: an answer of more than {_LINE_LIMIT >> 20} MiB"
             ) from error
         if not line:
-            raise Unreachable(f"{self._name}: the helper process ended without an answer")
+            raise Unreachable(f"{self._name}: {await _how_ended(process)}")
         return self._decoded(line, Said)
 
     def _decoded(self, line: bytes | msgspec.Raw, kind: type[A]) -> A:
@@ -182,13 +181,15 @@ class HelperProcess:
         process, self._process = self._process, None
         if process is None:
             return
-        if process.stdin is not None:
-            process.stdin.close()
-        if self._grace > 0 and await _ends(process, signal.SIGTERM, self._grace):
-            return
-        if not await _ends(process, signal.SIGKILL, 2.0):
-            self._abandoned.append(process)
-            log.warning("helper hangs in the kernel and was left behind", pid=process.pid)
+        process.stdin.close()
+        try:
+            if self._grace > 0 and await _ends(process, signal.SIGTERM, self._grace):
+                return
+            if not await _ends(process, signal.SIGKILL, 2.0):
+                self._abandoned.append(process)
+                log.warning("helper hangs in the kernel and was left behind", pid=process.pid)
+        finally:
+            process.close()
 
 
 class _Told(Exception):
@@ -204,9 +205,7 @@ def helper_environ(environ: Mapping[str, str]) -> dict[str, str]:
     return {k: v for k, v in environ.items() if k not in ("LLMGW_STATE", "LLMGW_SHARD")}
 
 
-async def _ends(
-    process: asyncio.subprocess.Process, signal_: signal.Signals, seconds: float
-) -> bool:
+async def _ends(process: Piped, signal_: signal.Signals, seconds: float) -> bool:
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal_)
@@ -216,6 +215,14 @@ async def _ends(
     except TimeoutError:
         return False
     return True
+
+
+async def _how_ended(process: Piped) -> str:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_REAPED):
+            if await process.wait() == NOT_STARTED:
+                return "can't be started: there is no such program, or it may not be run"
+    return "the helper process ended without an answer"
 
 
 def _error(failed: Failed) -> LlmgwError:

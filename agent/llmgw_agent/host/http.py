@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager, contextmanager
 import httpx
 
 from llmgw.base.errors import TimedOut, Unreachable, Unreadable
-from llmgw.base.world import HttpAnswer
+from llmgw.base.world import ANSWER_MOST, HttpAnswer
+from llmgw_agent.host.unpacking import Unpacking
 
 
 class HttpxStream:
@@ -58,17 +59,20 @@ class HttpxHttp:
         headers: Mapping[str, str] | None = None,
         body: bytes | None = None,
         timeout: float,
+        most: int = ANSWER_MOST,
     ) -> HttpAnswer:
         """Send a request and return the whole answer, whatever its status."""
+        asked = {"accept-encoding": "identity", **(headers or {})}
         with _translated(url):
             # httpx's own timeout holds for each wait; here it is the whole answer's.
-            async with asyncio.timeout(timeout):
-                answer = await self._client(url).request(
-                    method, url, headers=headers, content=body, timeout=timeout
-                )
-        return HttpAnswer(
-            status=answer.status_code, body=answer.content, headers=_lower(answer.headers)
-        )
+            async with (
+                asyncio.timeout(timeout),
+                self._client(url).stream(
+                    method, url, headers=asked, content=body, timeout=timeout
+                ) as answer,
+            ):
+                whole = await _body(answer, most)
+        return HttpAnswer(status=answer.status_code, body=whole, headers=_lower(answer.headers))
 
     @asynccontextmanager
     async def stream(
@@ -112,6 +116,24 @@ class HttpxHttp:
                 verify=False,  # noqa: S501 (it is asked for http:// alone)
             )
         return self._plain
+
+
+async def _body(answer: httpx.Response, most: int) -> bytes:
+    """Return a whole body; not one byte more than `most` is decompressed or kept.
+
+    httpx's own decompressing makes a thousand bytes of one before anybody can count them.
+
+    Raises:
+        Unreadable: there are more, or it is compressed in a way that was not asked for.
+    """
+    where, how = _where(answer.url), answer.headers.get("content-encoding", "identity")
+    unpacked = Unpacking(how, most)
+    try:
+        async for piece in answer.aiter_raw():
+            unpacked.take(piece)
+        return unpacked.whole()
+    except Unreadable as error:
+        raise Unreadable(f"{where}: {error.message}") from error
 
 
 @contextmanager

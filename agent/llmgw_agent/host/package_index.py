@@ -29,6 +29,7 @@ STALL = 180.0
 """Seconds without a byte after which an install is given up; pip's own retries take up to 90."""
 
 _LOOK_EVERY = 0.5
+_LOG_MOST = 256 << 10
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\Z")
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.!+_-]*\Z")
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
@@ -88,10 +89,12 @@ class PackageIndex:
         (work / "requirements.txt").write_text(requirements(packages))
         log = work / "log"
         try:
-            child = await self._processes.start(argv, env=self._env(work / "tmp"), log=log)
+            child = await self._processes.start(
+                argv, env=self._env(work / "tmp"), log=log, outlives=False
+            )
             rc = await self._watch(child, work, target, what, tell)
             if rc != 0:
-                raise self._failure(log.read_text(errors="replace"))
+                raise self._failure(_end_of(log))
         finally:
             shutil.rmtree(work, ignore_errors=True)
 
@@ -186,6 +189,13 @@ def used_bytes(directory: Path) -> int:
             except OSError:
                 continue
     return total
+
+
+def _end_of(log: Path) -> str:
+    """Return the last words of an installer, which may have written without end."""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _LOG_MOST))
+        return file.read(_LOG_MOST).decode(errors="replace")
 
 
 def _progress(temporary: Path, target: Path, what: str) -> Progress:

@@ -7,6 +7,7 @@ import msgspec
 from llmgw_agent.parse.card_devices import name_of
 from llmgw_agent.parse.cards import Card, CardsSeen
 from llmgw_agent.parse.pci import pci_key
+from llmgw_agent.parse.plausible import MOST_CARDS
 
 IN_DOUBT = "the card's instances can't be read now, so nobody knows whether this one is still there"
 
@@ -19,15 +20,24 @@ def since(before: tuple[Card, ...], seen: CardsSeen) -> CardsSeen:
     """Return a reading in which no card of the last one is silently missing.
 
     A card that the driver does not answer for keeps the name it had; one that is gone from the
-    driver's list stays, with that as its trouble. What a cut answer does not tell stays as it was.
+    driver's list stays, with that as its trouble, until another one has its address. What a cut
+    answer does not tell stays as it was. Of more than `MOST_CARDS` those that are gone longest are
+    left out.
     """
     named = _each_once(_named(card, before) for card in seen.cards)
     there = {card.uuid for card in named}
-    gone = [card for card in before if card.uuid is not None and card.uuid not in there]
-    if seen.cut:
-        return msgspec.structs.replace(seen, cards=(*named, *gone))
-    why = seen.warning or "the driver no longer lists the card"
-    return msgspec.structs.replace(seen, cards=(*named, *(_still(card, why) for card in gone)))
+    taken = {pci_key(card.pci_address) for card in named} - {None}
+    gone = [
+        card
+        for card in before
+        if card.uuid is not None
+        and card.uuid not in there
+        and pci_key(card.pci_address) not in taken
+    ]
+    if not seen.cut:
+        why = seen.warning or "the driver no longer lists the card"
+        gone = [_still(card, why) for card in gone]
+    return msgspec.structs.replace(seen, cards=(*named, *gone)[:MOST_CARDS])
 
 
 def _each_once(cards: Iterable[Card]) -> tuple[Card, ...]:

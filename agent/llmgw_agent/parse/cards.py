@@ -5,6 +5,7 @@ NVML and nvidia-smi fill the same `Card`, so that both paths give the same recor
 
 from llmgw.model.device import DeviceHealth, NvlinkFabric, PciLink
 from llmgw.model.record import Record
+from llmgw_agent.parse import plausible
 
 IDLE = "idle"
 """The clocks are low since there is nothing to do: the one event that slows nothing down."""
@@ -121,9 +122,10 @@ def measured_heat(celsius: float | None) -> float | None:
 
     The guest of a virtual GPU reads 0 degrees, which nobody measured.
     """
-    return celsius if celsius is not None and celsius > 0 else None
+    found = plausible.celsius(celsius)
+    return found if found is not None and found > 0 else None
 
 
 def measured_clock(mhz: float | None) -> float | None:
     """Return a clock; None for 0, which a virtual GPU's guest reads and no running clock has."""
-    return mhz if mhz is not None and mhz > 0 else None
+    return plausible.megahertz(mhz) or None

@@ -16,13 +16,12 @@ import msgspec
 
 from llmgw.base.errors import Unreadable
 from llmgw.model.record import Record
+from llmgw_agent.parse import plausible
 from llmgw_agent.parse.tool import Tool
 
 _BLANK = float(1 << 47)
 _MOST_RATIO = 1.05
 """Ratios are computed from two counters, which are not read at the very same time."""
-
-_MOST_MHZ, _MOST_WATTS, _MOST_DEGREES, _MOST_BYTES = 10_000.0, 10_000.0, 200.0, 1 << 44
 
 _BLANK_COUNT = (1 << 31) - 16
 """Of 32 bits; that of 64 bits is larger than `_BLANK`."""
@@ -106,7 +105,7 @@ def _labels(text: str) -> Mapping[str, str]:
 
 def _named(labels: Mapping[str, str]) -> ExporterReading:
     return ExporterReading(
-        gpu=_whole(labels.get("gpu")),
+        gpu=_index(labels.get("gpu")),
         uuid=labels.get("UUID") or labels.get("gpu_uuid") or None,
         gpu_instance=_whole(labels.get("GPU_I_ID")),
         profile=labels.get("GPU_I_PROFILE") or None,
@@ -115,6 +114,10 @@ def _named(labels: Mapping[str, str]) -> ExporterReading:
 
 def _whole(text: str | None) -> int | None:
     return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def _index(text: str | None) -> int | None:
+    return plausible.index(_whole(text))
 
 
 def _converted(text: str, convert: _Convert) -> float | int | None:
@@ -129,11 +132,11 @@ def _converted(text: str, convert: _Convert) -> float | int | None:
 
 
 def _ratio(value: float, _text: str) -> float | None:
-    return min(100.0, value * 100) if value <= _MOST_RATIO else None
+    return plausible.percent(min(100.0, value * 100)) if value <= _MOST_RATIO else None
 
 
 def _percent(value: float, _text: str) -> float | None:
-    return value if value <= 100 else None
+    return plausible.percent(value)
 
 
 def _either(value: float, text: str) -> float | None:
@@ -145,13 +148,20 @@ def _either(value: float, text: str) -> float | None:
     return _ratio(value, text) if "." in text else _percent(value, text)
 
 
-def _at_most(most: float, unit: float = 1.0) -> _Convert:
-    """Return a conversion by a unit; what is larger than anything real is no reading."""
-    return lambda value, _text: value * unit if value * unit <= most else None
+def _watts(value: float, _text: str) -> float | None:
+    return plausible.watts(value)
+
+
+def _celsius(value: float, _text: str) -> float | None:
+    return plausible.celsius(value)
+
+
+def _clock(unit: float) -> _Convert:
+    return lambda value, _text: plausible.megahertz(value * unit)
 
 
 def _memory(unit: int) -> _Convert:
-    return lambda value, _text: int(value) * unit if value * unit <= _MOST_BYTES else None
+    return lambda value, _text: plausible.memory(value // 1 * unit)
 
 
 def _count(value: float, _text: str) -> int | None:
@@ -175,14 +185,14 @@ _FIELDS: Mapping[str, tuple[str, _Convert]] = {
     "DCGM_FI_DEV_GPU_UTIL_RATIO": ("busy_percent", _either),
     "DCGM_FI_DEV_FB_USED": ("memory_used_bytes", _memory(1 << 20)),
     "DCGM_FI_DEV_FB_USED_BYTES": ("memory_used_bytes", _memory(1)),
-    "DCGM_FI_DEV_SM_CLOCK": ("sm_clock_mhz", _at_most(_MOST_MHZ)),
-    "DCGM_FI_DEV_SM_CLOCK_HERTZ": ("sm_clock_mhz", _at_most(_MOST_MHZ, 1e-6)),
-    "DCGM_FI_DEV_POWER_USAGE": ("power_watts", _at_most(_MOST_WATTS)),
-    "DCGM_FI_DEV_BOARD_POWER_WATTS": ("power_watts", _at_most(_MOST_WATTS)),
-    "DCGM_FI_DEV_GPU_TEMP": ("temperature_celsius", _at_most(_MOST_DEGREES)),
-    "DCGM_FI_DEV_GPU_TEMP_CELSIUS": ("temperature_celsius", _at_most(_MOST_DEGREES)),
-    "DCGM_FI_DEV_MEMORY_TEMP": ("memory_temperature_celsius", _at_most(_MOST_DEGREES)),
-    "DCGM_FI_DEV_MEMORY_TEMP_CELSIUS": ("memory_temperature_celsius", _at_most(_MOST_DEGREES)),
+    "DCGM_FI_DEV_SM_CLOCK": ("sm_clock_mhz", _clock(1.0)),
+    "DCGM_FI_DEV_SM_CLOCK_HERTZ": ("sm_clock_mhz", _clock(1e-6)),
+    "DCGM_FI_DEV_POWER_USAGE": ("power_watts", _watts),
+    "DCGM_FI_DEV_BOARD_POWER_WATTS": ("power_watts", _watts),
+    "DCGM_FI_DEV_GPU_TEMP": ("temperature_celsius", _celsius),
+    "DCGM_FI_DEV_GPU_TEMP_CELSIUS": ("temperature_celsius", _celsius),
+    "DCGM_FI_DEV_MEMORY_TEMP": ("memory_temperature_celsius", _celsius),
+    "DCGM_FI_DEV_MEMORY_TEMP_CELSIUS": ("memory_temperature_celsius", _celsius),
     "DCGM_FI_DEV_XID_ERRORS": ("xid", _count),
     "DCGM_FI_DEV_ROW_REMAP_FAILURE": ("remap_failed", _switch),
     "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS": ("remapped_corrected", _count),

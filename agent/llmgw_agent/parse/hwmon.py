@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from llmgw.model.node import Sensor
 from llmgw.model.record import Record
+from llmgw_agent.parse import plausible
 from llmgw_agent.parse.tool import Tool
 from llmgw_agent.parse.tree import read_tree
 
@@ -29,9 +30,6 @@ _CPU_CHIPS: Mapping[str, re.Pattern[str]] = {
 
 _UNNAMED_PACKAGE = frozenset({"k10temp"})
 """Drivers whose first temperature is the package's and had no label in older kernels."""
-
-_LOWEST, _HIGHEST = -55.0, 200.0
-"""Degrees: what lies outside is no temperature of a machine but a sensor that is not there."""
 
 
 class Temperature(Record, frozen=True, kw_only=True):
@@ -117,11 +115,6 @@ def _inputs_wanted(chip: Chip) -> Iterator[str]:
         yield f"{chip.place}/temp1_input"
 
 
-def plausible(celsius: float) -> float | None:
-    """Return a temperature; None when nothing in a machine can have it."""
-    return celsius if _LOWEST < celsius < _HIGHEST else None
-
-
 def _temperatures(files: Mapping[str, str]) -> tuple[Temperature, ...]:
     inputs: dict[int, str] = {}
     labels: dict[int, str] = {}
@@ -140,7 +133,7 @@ def _temperatures(files: Mapping[str, str]) -> tuple[Temperature, ...]:
 
 def _degrees(text: str) -> float | None:
     text = text.strip()
-    return plausible(int(text) / 1000) if _WHOLE.match(text) else None
+    return plausible.celsius(int(text) / 1000) if _WHOLE.match(text) else None
 
 
 def _told_apart(inlets: Iterable[Temperature]) -> Iterator[Sensor]:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable
 
 from llmgw.model.fabric import Port
+from llmgw_agent.parse import plausible
 
 ACTIVE = "ACTIVE"
 DOWN = "DOWN"
@@ -77,7 +78,7 @@ def rate(text: str | None, logical: str | None, physical: str | None) -> int | N
     match = _RATE.match(text or "")
     if match is None or logical == DOWN or physical not in {LINK_UP, None}:
         return None
-    return round(float(match[1]) * 1e9) or None
+    return plausible.bit_rate(round(float(match[1]) * 1e9))
 
 
 def lid(text: str | None) -> int | None:

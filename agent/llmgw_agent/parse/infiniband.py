@@ -57,6 +57,8 @@ section 16.1.3.5, which `drivers/infiniband/core/sysfs.c` reads. Data and packet
 where the adapter counts them so (PortCountersExtended), and never stand at their most then.
 """
 
+_MOST_NUMBER = 255
+"""A port's number has eight bits."""
 _VERSIONS = {"IB/RoCE v1": "v1", "RoCE v2": "v2"}
 
 _NO_COUNTERS = frozenset({"lifespan"})
@@ -94,7 +96,7 @@ def _ports_of(
     ports = branches(at_top.get("ports", {}))
     for name, below in ports.items():
         number = whole(name)
-        if number is None:
+        if number is None or number > _MOST_NUMBER:
             continue
         gids = _gids(adapter, number, below)
         port = _port(adapter, number, below)

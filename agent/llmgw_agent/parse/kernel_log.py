@@ -35,6 +35,8 @@ _FALLEN = "fallen off the bus"
 _NAMED_FOR = 3
 """Lines of the driver for which a card that it named is the one that it speaks of."""
 _MOST_CARDS = 256
+_LONGEST = 16384
+"""Characters of a line: a record of the kernel is no longer."""
 
 
 class XidEvent(Record, frozen=True, kw_only=True, tag_field="kind", tag="xid"):
@@ -88,7 +90,8 @@ class LogReader:
     """Reads a log piece by piece: what a line means may depend on those before it.
 
     Other parts of the kernel repeat what any user tells them, line ends too. So further lines of a
-    message are taken only where its first one is the driver's.
+    message are taken only where its first one is the driver's, and nothing that a program wrote
+    into the log itself.
     """
 
     def __init__(self) -> None:
@@ -102,15 +105,18 @@ class LogReader:
 
     def read(self, text: str) -> tuple[LogEvent, ...]:
         """Return what further text of the log tells, in its order."""
-        return tuple(event for line in text.split("\n") for event in self._line(line))
+        lines = (line for line in text.split("\n") if line.strip())
+        return tuple(event for line in lines for event in self._line(line))
 
     def _line(self, line: str) -> Iterator[LogEvent]:
-        whole = read_line(line.rstrip("\r"))
+        whole = read_line(line[:_LONGEST].rstrip("\r"))
         first, *further = whole.text.split("\n")
-        drivers = first.startswith(_DRIVER)
+        drivers = whole.by_kernel and first.startswith(_DRIVER)
         if whole.when != LogTime():
             self._timed, self._drivers = True, drivers
         elif self._timed and not self._drivers:
+            return
+        if not whole.by_kernel:
             return
         for part in (first, *further) if drivers else (first,):
             text = part.strip()
@@ -223,7 +229,7 @@ def _recovery(text: str) -> str | None:
 TOOLS = (
     Tool(
         name="xid",
-        how="dmesg --time-format=iso",
+        how="dmesg --kernel --time-format=iso",
         read=read,
     ),
 )

@@ -15,10 +15,11 @@ from llmgw.model.shard import ComputeDevice, ComputeReport
 CPU = "CPU"
 
 _STAMP = re.compile(r"^\d{1,9}(?:\.\d{2,3}){3} [A-Z] ")
-_NAME = r"([A-Za-z][\w.\-\[\]:]*)"
+_NAME = r"(?<![\w.\-\[\]:])([A-Za-z][\w.\-\[\]:]*)"
 _SIZE = r"buffer size\s*=\s*(\d{1,9}(?:\.\d{1,4})?) MiB"
 _MODEL_BUFFER = re.compile(rf"{_NAME}\s+model {_SIZE}")
 _OLD_MODEL_BUFFER = re.compile(rf"load_tensors:\s+{_NAME}\s+{_SIZE}")
+_ANY_MODEL_BUFFER = re.compile(rf"(?:{_NAME}\s+model|load_tensors:\s+{_NAME})\s+buffer size")
 _OFFLOADED = re.compile(r"offloaded (\d{1,6})/(\d{1,6}) layers to GPU")
 _LOADING = re.compile(r"loading model tensors")
 _DEVICE_INFO = re.compile(r"\s- (\w+)\s*: (.+) \(\d{1,9} MiB, \d{1,9} MiB free\)")
@@ -37,6 +38,8 @@ class _Pass:
     offloaded: int | None = None
     layers: int | None = None
     buffers: dict[str, int] = field(default_factory=dict)
+    unread: bool = False
+    """It has a buffer whose size can't be read: what is not in `buffers` may be anywhere."""
 
     def total(self) -> int:
         return sum(self.buffers.values())
@@ -103,6 +106,8 @@ def _note_load(line: str, passes: list[_Pass]) -> None:
         buffers = passes[-1].buffers
         # A model in several files prints one line a file for the same buffer type.
         buffers[match[1]] = buffers.get(match[1], 0) + round(float(match[2]) * (1 << 20))
+    elif passes and (match := _ANY_MODEL_BUFFER.search(line)):
+        passes[-1].unread |= back_end_of(match[1] or match[2]) != CPU
 
 
 def _report(load: _Pass, names: dict[str, str]) -> ComputeReport:
@@ -117,6 +122,8 @@ def _report(load: _Pass, names: dict[str, str]) -> ComputeReport:
     )
     cards = [device.back_end for device in devices if device.back_end != CPU and device.model_bytes]
     offloaded = load.offloaded
+    if load.unread and not cards:
+        return ComputeReport(layers=load.layers)
     if not cards and (devices or offloaded == 0):
         offloaded = 0 if load.layers is not None else None
     elif not devices:

@@ -4,6 +4,7 @@ import re
 
 from llmgw.base.errors import Unreadable
 from llmgw.model.record import Record
+from llmgw_agent.parse import plausible
 from llmgw_agent.parse.tool import Tool
 
 _NUMBER = re.compile(r"\s*([0-9]{1,15}) kB\s*$")
@@ -38,7 +39,7 @@ def _parted(line: str) -> tuple[str, str, str]:
 
 def _bytes(text: str) -> int | None:
     match = _NUMBER.match(text)
-    return None if match is None else int(match[1]) * 1024
+    return None if match is None else plausible.size(int(match[1]) * 1024)
 
 
 TOOLS = (Tool(name="meminfo", how="cat /proc/meminfo", read=read_meminfo),)

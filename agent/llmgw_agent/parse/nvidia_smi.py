@@ -14,8 +14,6 @@ from llmgw_agent.parse.cards import (
     Card,
     CardProcess,
     CardsSeen,
-    measured_clock,
-    measured_heat,
 )
 from llmgw_agent.parse.nvidia_smi_errors import lost_cards, read_failure
 from llmgw_agent.parse.pci import pci_key
@@ -82,6 +80,8 @@ def _rows(text: str, fields: Sequence[str]) -> tuple[tuple[Row, ...], bool]:
     columns = tuple(map(_column, fields))
     lines = text.splitlines()
     for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
         if not rows and _is_header(line):
             columns = _columns(line, columns)
             continue
@@ -125,7 +125,7 @@ def _is_card(row: Row) -> bool:
     """Say whether a row is a card's: what tells cards apart is there, if it was asked for."""
     asked = [field for field in _IDENTITY if field in row]
     index, uuid, address = (row.get(field, "") for field in _IDENTITY)
-    told = (smi_values.whole(index), smi_values.card_uuid(uuid), pci_key(address))
+    told = (smi_values.index(index), smi_values.card_uuid(uuid), pci_key(address))
     return not asked or any(value is not None for value in told)
 
 
@@ -141,7 +141,7 @@ def _card(row: Row) -> Card:
     total = smi_values.mib(at("memory.total"))
     uuid = smi_values.card_uuid(at("uuid"))
     return Card(
-        index=smi_values.whole(at("index")),
+        index=smi_values.index(at("index")),
         uuid=uuid,
         name=smi_values.words(at("name")),
         pci_address=at("pci.bus_id") if pci_key(at("pci.bus_id")) else None,
@@ -150,12 +150,12 @@ def _card(row: Row) -> Card:
         memory_of_its_own=_own_memory(row, total),
         busy=smi_values.percent(at("utilization.gpu")),
         bandwidth=smi_values.percent(at("utilization.memory")),
-        temperature=measured_heat(smi_values.number(at("temperature.gpu"), "C")),
-        memory_temperature=measured_heat(smi_values.number(at("temperature.memory"), "C")),
-        power=smi_values.number(at("power.draw"), "W"),
-        power_limit=smi_values.number(at("enforced.power.limit"), "W"),
-        sm_clock=measured_clock(smi_values.number(at("clocks.sm"), "MHz")),
-        fan=smi_values.number(at("fan.speed"), "%"),
+        temperature=smi_values.celsius(at("temperature.gpu")),
+        memory_temperature=smi_values.celsius(at("temperature.memory")),
+        power=smi_values.watts(at("power.draw")),
+        power_limit=smi_values.watts(at("enforced.power.limit")),
+        sm_clock=smi_values.megahertz(at("clocks.sm")),
+        fan=smi_values.fan(at("fan.speed")),
         mig=smi_values.switch(at("mig.mode.current")),
         compute_capability=smi_values.words(at("compute_cap")),
         throttle_bits=_bits(at("clocks_throttle_reasons.active")),
@@ -222,7 +222,7 @@ def read_processes(text: str) -> Mapping[str, tuple[CardProcess, ...]]:
         raise Unreadable(f"nvidia-smi: processes end in the middle of a row: {text[-100:]!r}")
     for row in rows:
         uuid = smi_values.words(row.get("gpu_uuid", ""))
-        pid = smi_values.whole(row.get("pid", ""))
+        pid = smi_values.pid(row.get("pid", ""))
         if uuid is None or pid is None:
             continue
         found.setdefault(uuid, []).append(

@@ -8,6 +8,7 @@ import msgspec
 
 from llmgw.base.errors import Unreadable
 from llmgw.model.record import Record
+from llmgw_agent.parse import plausible
 from llmgw_agent.parse.tool import Tool
 
 _CARD: Final = re.compile(r"GPU (\d{1,4}): (.*?) ?(?:\(UUID: ([^)\s]+)\))?\Z")
@@ -79,7 +80,7 @@ def _link(link: Nvlink, said: str) -> Nvlink:
     if said in _INACTIVE:
         new = {"active": False}
     elif rate := _RATE.match(said):
-        new = {"active": True, "rate": round(float(rate[1]) * 8e9)}
+        new = {"active": True, "rate": plausible.bit_rate(round(float(rate[1]) * 8e9))}
     elif (counter := _COUNTER.match(said)) and (name := _COUNTERS.get(counter[1])):
         new = {name: int(counter[2])}
     return msgspec.structs.replace(link, **new)

@@ -5,6 +5,7 @@ from typing import Final, TypeVar
 from llmgw.base.errors import Unreadable
 from llmgw.model.device import PciLink
 from llmgw.model.record import Record
+from llmgw_agent.parse import plausible
 from llmgw_agent.parse.cards import THROTTLE_REASONS
 from llmgw_agent.parse.gpu_report import (
     CardClocks,
@@ -90,9 +91,9 @@ def _gpu(gpu: Section) -> GpuReport:
         addressing_mode=gpu.text("Addressing Mode"),
         mig=gpu.part("MIG Mode").switch("Current"),
         memory=_memory(gpu.part("FB Memory Usage")),
-        busy_percent=use.number("Gpu", "GPU"),
-        memory_bandwidth_percent=use.number("Memory"),
-        fan_percent=gpu.number("Fan Speed"),
+        busy_percent=use.percent("Gpu", "GPU"),
+        memory_bandwidth_percent=use.percent("Memory"),
+        fan_percent=gpu.fan("Fan Speed"),
         heat=_heat(gpu.part("Temperature")),
         power=_power(gpu),
         clocks=_clocks(gpu.part("Clocks")),
@@ -130,12 +131,12 @@ def _memory(memory: Section) -> CardMemory | None:
 def _heat(heat: Section) -> CardHeat | None:
     return _said(
         CardHeat(
-            gpu=heat.number("GPU Current Temp"),
-            memory=heat.number("Memory Current Temp"),
-            to_limit=heat.number("GPU T.Limit Temp"),
-            shutdown=heat.number("GPU Shutdown Temp"),
-            slowdown=heat.number("GPU Slowdown Temp"),
-            most_operating=heat.number("GPU Max Operating Temp"),
+            gpu=heat.celsius("GPU Current Temp"),
+            memory=heat.celsius("Memory Current Temp"),
+            to_limit=heat.celsius("GPU T.Limit Temp"),
+            shutdown=heat.celsius("GPU Shutdown Temp"),
+            slowdown=heat.celsius("GPU Slowdown Temp"),
+            most_operating=heat.celsius("GPU Max Operating Temp"),
         )
     )
 
@@ -147,12 +148,12 @@ def _power(gpu: Section) -> CardPower | None:
         power = gpu.part("Power Readings")
     return _said(
         CardPower(
-            draw=power.number("Power Draw", "Instantaneous Power Draw", "Average Power Draw"),
-            limit=power.number("Current Power Limit", "Enforced Power Limit", "Power Limit"),
-            requested_limit=power.number("Requested Power Limit"),
-            default_limit=power.number("Default Power Limit"),
-            least_limit=power.number("Min Power Limit"),
-            most_limit=power.number("Max Power Limit"),
+            draw=power.watts("Power Draw", "Instantaneous Power Draw", "Average Power Draw"),
+            limit=power.watts("Current Power Limit", "Enforced Power Limit", "Power Limit"),
+            requested_limit=power.watts("Requested Power Limit"),
+            default_limit=power.watts("Default Power Limit"),
+            least_limit=power.watts("Min Power Limit"),
+            most_limit=power.watts("Max Power Limit"),
         )
     )
 
@@ -160,10 +161,10 @@ def _power(gpu: Section) -> CardPower | None:
 def _clocks(clocks: Section) -> CardClocks | None:
     return _said(
         CardClocks(
-            graphics=clocks.number("Graphics"),
-            sm=clocks.number("SM"),
-            memory=clocks.number("Memory"),
-            video=clocks.number("Video"),
+            graphics=clocks.megahertz("Graphics"),
+            sm=clocks.megahertz("SM"),
+            memory=clocks.megahertz("Memory"),
+            video=clocks.megahertz("Video"),
         )
     )
 
@@ -287,7 +288,7 @@ def _processes(gpu: Section) -> tuple[ReportProcess, ...] | None:
 
 
 def _process(part: Section, instances: Section) -> ReportProcess | None:
-    pid = Section(parts=[part]).count("Process ID")
+    pid = plausible.pid(Section(parts=[part]).count("Process ID"))
     if pid is None:
         return None
     return ReportProcess(

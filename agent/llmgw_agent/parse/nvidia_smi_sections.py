@@ -6,6 +6,7 @@ What a driver does not tell is None, in whichever of its words it says so.
 import re
 from dataclasses import dataclass, field
 
+from llmgw_agent.parse import plausible
 from llmgw_agent.parse.smi_values import not_there
 
 _IN_ITS_PLACE = ("", "Unknown Error", "ERR!", "Insufficient Permissions", "GPU is lost")
@@ -14,8 +15,6 @@ _IN_ITS_PLACE = ("", "Unknown Error", "ERR!", "Insufficient Permissions", "GPU i
 # As many digits as a sum of such numbers still holds in 64 bits.
 _NUMBER = re.compile(r"(-?\d{1,15}(?:\.\d{1,15})?)\s*([^\s\d.]\S*)?")
 _UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-_MOST_UNITS = 10**9
-"""More of a unit than any memory has: such a size is garbled."""
 
 _SWITCHES = {
     "yes": True,
@@ -48,22 +47,42 @@ class Section:
         said = (part.value for name in names for part in self.parts if part.name == name)
         return next((value for value in said if is_told(value)), None)
 
-    def number(self, *names: str) -> float | None:
-        """Return a measure without its unit; None when there is no unit: the line was cut."""
-        value, unit = self._measure(names)
-        return value if unit else None
+    def fan(self, *names: str) -> float | None:
+        """Return the speed of a fan in percent."""
+        return plausible.fan(self._number(names))
+
+    def percent(self, *names: str) -> float | None:
+        """Return a share, 0 to 100."""
+        return plausible.percent(self._number(names))
+
+    def celsius(self, *names: str) -> float | None:
+        """Return a temperature."""
+        return plausible.celsius(self._number(names))
+
+    def watts(self, *names: str) -> float | None:
+        """Return a power."""
+        return plausible.watts(self._number(names))
+
+    def megahertz(self, *names: str) -> float | None:
+        """Return a clock."""
+        return plausible.megahertz(self._number(names))
 
     def count(self, *names: str) -> int | None:
         """Return a number of things; None for what is none, as a fraction or one with a unit."""
         value, unit = self._measure(names)
-        return None if value is None or unit or value < 0 or value % 1 else int(value)
+        return None if unit else plausible.count(value)
 
     def size(self, *names: str) -> int | None:
-        """Return bytes."""
+        """Return bytes of a device's memory."""
         value, unit = self._measure(names)
-        if value is None or unit not in _UNITS or not 0 <= value < _MOST_UNITS:
+        if value is None or unit not in _UNITS:
             return None
-        return int(value * _UNITS[unit])
+        return plausible.memory(value * _UNITS[unit] // 1)
+
+    def _number(self, names: tuple[str, ...]) -> float | None:
+        """Return a measure without its unit; None when there is no unit: the line was cut."""
+        value, unit = self._measure(names)
+        return value if unit else None
 
     def _measure(self, names: tuple[str, ...]) -> tuple[float | None, str]:
         match = _NUMBER.fullmatch(self.text(*names) or "")

@@ -8,7 +8,7 @@ import msgspec
 from llmgw.base.errors import Unreadable
 from llmgw.model.record import Record
 from llmgw_agent.parse import smi_values
-from llmgw_agent.parse.cards import Card, CardProcess, Instance, measured_heat
+from llmgw_agent.parse.cards import Card, CardProcess, Instance
 from llmgw_agent.parse.nvidia_smi_errors import lost_cards
 from llmgw_agent.parse.tool import Tool
 
@@ -95,10 +95,10 @@ def _card(
         memory_used=smi_values.mib(used),
         memory_of_its_own=False if smi_values.not_there(second[1]) else own,
         busy=smi_values.percent(second[2].split("%")[0]) if "%" in second[2] else None,
-        temperature=measured_heat(smi_values.number(celsius, "C")),
-        power=smi_values.number(draw, "W"),
-        power_limit=smi_values.number(limit, "W"),
-        fan=smi_values.number(fan, "%"),
+        temperature=smi_values.celsius(celsius),
+        power=smi_values.watts(draw),
+        power_limit=smi_values.watts(limit),
+        fan=smi_values.fan(fan),
         mig=smi_values.switch(third[2]),
         ecc_uncorrected=smi_values.whole(ecc),
     )

@@ -11,8 +11,6 @@ from llmgw_agent.parse.cards import (
     CardProcess,
     CardsSeen,
     Instance,
-    measured_clock,
-    measured_heat,
 )
 from llmgw_agent.parse.pci import pci_key
 from llmgw_agent.parse.tool import Tool
@@ -107,8 +105,8 @@ def _card(gpu: Element, index: int | None) -> Card:
         memory_temperature=_heat(gpu, "memory_temp"),
         power=_watts(gpu, _POWER),
         power_limit=_watts(gpu, _POWER_LIMIT),
-        sm_clock=measured_clock(smi_values.number(gpu.said("clocks/sm_clock"), "MHz")),
-        fan=smi_values.number(gpu.said("fan_speed"), "%"),
+        sm_clock=smi_values.megahertz(gpu.said("clocks/sm_clock")),
+        fan=smi_values.fan(gpu.said("fan_speed")),
         mig=mig,
         instances=instances,
         throttle_bits=_throttle_bits(gpu),
@@ -142,11 +140,11 @@ def _address(gpu: Element) -> str | None:
 
 
 def _heat(gpu: Element, name: str) -> float | None:
-    return measured_heat(smi_values.number(gpu.said(f"temperature/{name}"), "C"))
+    return smi_values.celsius(gpu.said(f"temperature/{name}"))
 
 
 def _watts(gpu: Element, paths: Sequence[str]) -> float | None:
-    found = (smi_values.number(gpu.said(path), "W") for path in paths)
+    found = (smi_values.watts(gpu.said(path)) for path in paths)
     return next((watts for watts in found if watts is not None), None)
 
 
@@ -239,7 +237,7 @@ def _processes(gpu: Element) -> list[tuple[CardProcess, Ids]] | None:
 
 
 def _process(said: Element) -> tuple[CardProcess, Ids] | None:
-    pid = smi_values.whole(said.said("pid"))
+    pid = smi_values.pid(said.said("pid"))
     if pid is None:
         return None
     process = CardProcess(

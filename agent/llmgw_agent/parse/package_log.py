@@ -11,7 +11,7 @@ DISK_FULL = "disk_full"
 OTHER = "other"
 
 _PIP_HASH = re.compile(
-    r"^\s+(?P<name>\S+==\S+)(?: from .*)?:\n\s+Expected sha256 (?P<wanted>[0-9a-f]{64})\n"
+    r"^[ \t]+(?P<name>\S+==\S+)(?: from .*)?:\n\s+Expected sha256 (?P<wanted>[0-9a-f]{64})\n"
     r"\s+Got\s+(?P<got>[0-9a-f]{64})",
     re.MULTILINE,
 )
@@ -29,7 +29,7 @@ _PIP_VERSIONS = re.compile(r"\(from versions: ([^)]*)\)")
 _UV_NONE = re.compile(r"Because (\S+) (?:has no wheels|was not found in the package registry)")
 _UV_VERSION = re.compile(r"there is no version of (\S+) and")
 _USERINFO = re.compile(r"//[^/@\s]+@")
-_ERROR_LINE = re.compile(r"^(?:ERROR|error|\s*cause):\s*(.+)$", re.MULTILINE)
+_ERROR_LINE = re.compile(r"^(?:ERROR|error|[ \t]*cause):\s*(.+)$", re.MULTILINE)
 
 
 class Failure(Record, frozen=True, kw_only=True):

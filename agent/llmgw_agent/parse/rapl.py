@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 
 from llmgw.model.record import Record
+from llmgw_agent.parse import plausible
 from llmgw_agent.parse.tool import Tool
 from llmgw_agent.parse.tree import read_tree
 
@@ -18,9 +19,6 @@ _WHOLE = re.compile(r"[0-9]{1,18}\Z")
 
 LONGEST = 60.0
 """Seconds between two readings: after more the counter may have wrapped more than once."""
-
-_MOST_WATTS = 5000.0
-"""No package draws as much: the counter was set back, not wrapped."""
 
 
 class Package(Record, frozen=True, kw_only=True):
@@ -57,8 +55,8 @@ def power(before: Package, after: Package, seconds: float) -> float | None:
         if after.wraps_at is None:
             return None
         drawn += after.wraps_at
-    watts = drawn / 1e6 / seconds
-    return watts if 0 <= watts <= _MOST_WATTS else None
+    # No package draws more than is plausible: the counter was set back then, not wrapped.
+    return plausible.watts(drawn / 1e6 / seconds)
 
 
 def _package(zone: Mapping[str, str]) -> Package | None:

@@ -10,7 +10,7 @@ from llmgw_agent.parse import ib_values
 from llmgw_agent.parse.sminfo import STATES
 from llmgw_agent.parse.tool import Tool
 
-_FIELD = re.compile(r"\s*(?P<name>\w+)\.{2,}(?P<value>\S+)\s*\Z")
+_FIELD = re.compile(r"\s*(?P<name>\w+)\.{2,}(?P<value>[^\s.]\S*)\s*\Z")
 _MANAGER = "SMInfoRecord dump:"
 _PORT = "PortInfoRecord dump:"
 _ENABLED, _DISABLED = "IsSM ports", "IsSMdisabled ports"

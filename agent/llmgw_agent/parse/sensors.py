@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterator
 
 from llmgw.base.errors import Unreadable
-from llmgw_agent.parse.hwmon import Chip, ChipsSeen, Temperature, plausible, reported
+from llmgw_agent.parse import plausible
+from llmgw_agent.parse.hwmon import Chip, ChipsSeen, Temperature, reported
 from llmgw_agent.parse.tool import Tool
 
 _INPUT = re.compile(r"temp([0-9]{1,4})_input:\s*(\S+)\s*\Z")
@@ -58,7 +59,7 @@ def _temperatures(lines: list[str]) -> Iterator[Temperature]:
 
 
 def _degrees(text: str) -> float | None:
-    return plausible(float(text)) if _NUMBER.match(text) else None
+    return plausible.celsius(float(text)) if _NUMBER.match(text) else None
 
 
 def _driver(place: str) -> str:

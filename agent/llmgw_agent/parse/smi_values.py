@@ -1,7 +1,9 @@
 """Values as nvidia-smi prints them, bare or with their unit."""
 
-import math
 import re
+
+from llmgw_agent.parse import plausible
+from llmgw_agent.parse.cards import measured_clock, measured_heat
 
 MIB = 1 << 20
 
@@ -11,8 +13,6 @@ _NOT_THERE = frozenset(
 """What stands where a card has no such value; `--query-…` puts it into brackets."""
 
 _NUMBER = re.compile(r"(-?\d{1,18}(?:\.\d{1,18})?)\s*([A-Za-z%/]*)\Z", re.ASCII)
-_MOST = 1 << 53
-"""More than any count or size is, and as much as a record may carry."""
 _UUID = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.IGNORECASE)
 
 
@@ -42,26 +42,54 @@ def number(text: str, unit: str = "") -> float | None:
     match = _NUMBER.match(text.strip())
     if match is None or match[2] not in ("", unit):
         return None
-    value = float(match[1])
-    return value if math.isfinite(value) else None
+    return float(match[1])
 
 
 def whole(text: str, unit: str = "") -> int | None:
     """Return a whole number of 0 or more, bare or with its unit; None for anything else."""
     value = number(text, unit)
-    return int(value) if value is not None and 0 <= value <= _MOST else None
+    return None if value is None else plausible.count(value // 1)
+
+
+def index(text: str) -> int | None:
+    """Return a card's number."""
+    return plausible.index(whole(text))
+
+
+def pid(text: str) -> int | None:
+    """Return the number of a process."""
+    return plausible.pid(whole(text))
 
 
 def mib(text: str) -> int | None:
-    """Return bytes of a count of MiB."""
+    """Return bytes of a count of MiB, of a device's memory."""
     value = number(text, "MiB")
-    return int(value * MIB) if value is not None and 0 <= value * MIB <= _MOST else None
+    return None if value is None else plausible.memory(value * MIB // 1)
+
+
+def fan(text: str) -> float | None:
+    """Return a fan's speed, `114 %`, which may be above 100."""
+    return plausible.fan(number(text, "%"))
 
 
 def percent(text: str) -> float | None:
     """Return a share, 0 to 100."""
-    value = number(text, "%")
-    return value if value is not None and 0 <= value <= 100 else None
+    return plausible.percent(number(text, "%"))
+
+
+def celsius(text: str) -> float | None:
+    """Return a chip's temperature."""
+    return measured_heat(number(text, "C"))
+
+
+def watts(text: str) -> float | None:
+    """Return a power."""
+    return plausible.watts(number(text, "W"))
+
+
+def megahertz(text: str) -> float | None:
+    """Return a running clock."""
+    return measured_clock(number(text, "MHz"))
 
 
 def switch(text: str, on: str = "Enabled", off: str = "Disabled") -> bool | None:

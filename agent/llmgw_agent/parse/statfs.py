@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from llmgw.base.errors import Unreadable
 from llmgw.model.record import Record
+from llmgw_agent.parse import plausible
 from llmgw_agent.parse.tool import Tool
 
 SHARED_MAGICS: Mapping[int, str] = {
@@ -30,8 +31,6 @@ FUSE (0x65735546) is in neither list: what is behind it only the mount table tel
 """
 
 _SHARED_NAMES = frozenset({*SHARED_MAGICS.values(), "gfs/gfs2", "acfs", "ibrix", "snfs"})
-
-_MOST_BYTES = (1 << 63) - 1
 
 _FILE = re.compile(r'\s*File: "(?P<path>.*)"\Z')
 _TYPE = re.compile(r"\bType: (?P<type>.+?)\s*\Z")
@@ -130,8 +129,7 @@ def _filesystem(
 def _bytes(told: Mapping[str, str], name: str, unit: int | None) -> int | None:
     if unit is None or name not in told:
         return None
-    size = int(told[name]) * unit
-    return size if size <= _MOST_BYTES else None
+    return plausible.size(int(told[name]) * unit)
 
 
 TOOLS = (Tool(name="statfs", how="stat -f /", read=read_stat_f),)

@@ -11,7 +11,8 @@ from llmgw.model.device import MIG, Device
 from llmgw.model.node import Heartbeat, Inventory, NodeWarning
 from llmgw_agent.parse.cards import Card, CardsSeen
 from llmgw_agent.parse.pcie import slow_link
-from llmgw_agent.probe.card_reader import CardReader
+from llmgw_agent.parse.plausible import MOST_CARDS
+from llmgw_agent.probe.card_reader import LONGEST, CardReader
 from llmgw_agent.probe.card_request import LINKS
 from llmgw_agent.probe.kept import Kept
 from llmgw_agent.probe.merging import with_health, with_warnings
@@ -30,7 +31,7 @@ class CardLinksProbe(Source):
 
     name = "gpu-links"
     period = 60.0
-    timeout = 60.0
+    timeout = LONGEST
     late = True
 
     def __init__(self, reader: CardReader, clock: Clock) -> None:
@@ -54,6 +55,9 @@ class CardLinksProbe(Source):
             inventory = msgspec.structs.replace(inventory, host=host)
         if not self._cards or inventory.devices is None:
             return inventory
+        if inventory.devices:
+            there = {device.uuid for device in inventory.devices}
+            self._cards = {uuid: card for uuid, card in self._cards.items() if uuid in there}
         devices = tuple(map(self._linked, inventory.devices))
         inventory = msgspec.structs.replace(inventory, devices=devices)
         return with_warnings(inventory, tuple(_warnings(devices)))
@@ -83,7 +87,8 @@ class CardLinksProbe(Source):
         found = {card.uuid: card for card in seen.cards if card.uuid is not None}
         if not found and (seen.warning or seen.cards):
             raise Unreadable(seen.warning or "no card can be read")
-        self._cards |= found
+        others = [(uuid, card) for uuid, card in self._cards.items() if uuid not in found]
+        self._cards = dict([*others, *found.items()][-MOST_CARDS:])
         self.seen.put(seen)
         if seen.cut:
             raise Unreadable("the answer ends in the middle of a card")

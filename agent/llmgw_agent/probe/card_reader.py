@@ -2,15 +2,18 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 import msgspec
 
 from llmgw.base.clock import Clock
 from llmgw.base.errors import LlmgwError, NotFound, Unreadable
-from llmgw.base.world import Processes
+from llmgw.base.world import Done, Processes
+from llmgw_agent.host.apart import apart
 from llmgw_agent.host.helper import Helper
 from llmgw_agent.parse import nvidia_smi
+from llmgw_agent.parse.card_bounds import within
 from llmgw_agent.parse.cards import CardsSeen
 from llmgw_agent.parse.mig import contradictions, with_instances
 from llmgw_agent.parse.nvidia_smi_errors import read_failure, unknown_field
@@ -21,6 +24,10 @@ from llmgw_agent.probe.card_request import CARDS, LINKS, USE, ReadCards
 from llmgw_agent.probe.smi import NvidiaSmi
 
 _SILENCE: Final = 20.0
+
+LONGEST: Final = 150.0
+"""Seconds for which an answer is waited for, those to others included: each question to the library
+and each run of the tool is given up long before."""
 
 _FIELDS: Mapping[str, tuple[str, ...]] = {
     CARDS: (*nvidia_smi.CARD_FIELDS, *nvidia_smi.NEWER_FIELDS),
@@ -53,7 +60,7 @@ class CardReader:
         """
         async with self._one_at_a_time:
             seen = await self._through_library(part)
-            return seen if seen is not None else await self._tool.read(part)
+            return within(seen if seen is not None else await self._tool.read(part))
 
     async def close(self) -> None:
         """End the helper."""
@@ -96,20 +103,16 @@ class SmiCards:
         while True:
             fields = self._fields[part]
             done = await self._smi.run(f"--query-gpu={','.join(fields)}", "--format=csv,nounits")
-            said = f"{done.out}\n{done.err}"
-            refused = unknown_field(said)
-            if refused in fields:
-                self._fields[part] = await self._without(refused, fields)
-            elif nvidia_smi.has_header(done.out):
-                return nvidia_smi.read_cards(done.out, fields)
-            else:
-                return read_failure(said, done.rc)
+            seen = await apart(partial(_answer, done, fields), f"{done.out}\n{done.err}")
+            if isinstance(seen, CardsSeen):
+                return seen
+            self._fields[part] = await self._without(seen, fields)
 
-    async def _without(self, refused: str | None, fields: tuple[str, ...]) -> tuple[str, ...]:
+    async def _without(self, refused: str, fields: tuple[str, ...]) -> tuple[str, ...]:
         """Return the fields that are known: those that the tool lists, less the refused one."""
         try:
             done = await self._smi.run("--help-query-gpu")
-            known = nvidia_smi.read_fields(done.out)
+            known = await apart(nvidia_smi.read_fields, done.out)
         except LlmgwError:
             known = frozenset(fields)
         wanted = (
@@ -125,7 +128,7 @@ class SmiCards:
         trouble = None
         if self._cuda is None and seen.cards:
             try:
-                self._cuda = read_table((await self._smi.run()).out).cuda
+                self._cuda = (await apart(read_table, (await self._smi.run()).out)).cuda
             except LlmgwError as error:
                 trouble = f"CUDA version: {error.message}"
         return msgspec.structs.replace(seen, cuda=self._cuda, trouble=trouble)
@@ -153,7 +156,7 @@ class SmiCards:
     ) -> CardsSeen | None:
         """Return what another question gives; None when it fails, which costs its part alone."""
         try:
-            return read((await self._smi.run(*arguments)).out)
+            return await apart(read, (await self._smi.run(*arguments)).out)
         except LlmgwError as error:
             troubles.append(f"nvidia-smi {' '.join(arguments)}: {error.message}")
             return None
@@ -170,8 +173,26 @@ class SmiCards:
         if done.rc != 0:
             said = " ".join(f"{done.out} {done.err}".split())[:200]
             raise Unreadable(f"nvidia-smi --query-compute-apps: {said!r}")
-        found = nvidia_smi.with_processes(seen, nvidia_smi.read_processes(done.out))
+        found = await apart(
+            lambda text: nvidia_smi.with_processes(seen, nvidia_smi.read_processes(text)), done.out
+        )
         by_report = {card.uuid: card for card in seen.cards if card.mig and card.instances}
         return msgspec.structs.replace(
             found, cards=tuple(by_report.get(card.uuid, card) for card in found.cards)
         )
+
+
+def _answer(done: Done, fields: tuple[str, ...], said: str) -> CardsSeen | str:
+    """Return what a query gave, or which of its fields this driver does not know.
+
+    Args:
+        done: the run.
+        fields: what was asked for.
+        said: everything that it printed.
+    """
+    refused = unknown_field(said)
+    if refused is not None and refused in fields:
+        return refused
+    if nvidia_smi.has_header(done.out):
+        return nvidia_smi.read_cards(done.out, fields)
+    return read_failure(said, done.rc)

@@ -12,7 +12,7 @@ from llmgw.model.device import DeviceSample
 from llmgw.model.node import Heartbeat
 from llmgw_agent.parse.card_devices import samples
 from llmgw_agent.parse.cards import Card, CardsSeen
-from llmgw_agent.probe.card_reader import CardReader
+from llmgw_agent.probe.card_reader import LONGEST, CardReader
 from llmgw_agent.probe.card_request import USE
 from llmgw_agent.probe.kept import Kept
 from llmgw_agent.probe.source import Source
@@ -33,7 +33,7 @@ class CardUseProbe(Source):
     """
 
     name = "gpu-use"
-    timeout = 60.0
+    timeout = LONGEST
 
     def __init__(
         self,

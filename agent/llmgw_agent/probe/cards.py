@@ -17,7 +17,7 @@ from llmgw_agent.parse.card_devices import devices, name_of, samples
 from llmgw_agent.parse.card_history import since
 from llmgw_agent.parse.cards import Card, CardsSeen
 from llmgw_agent.probe.card_links import CardLinksProbe
-from llmgw_agent.probe.card_reader import CardReader
+from llmgw_agent.probe.card_reader import LONGEST, CardReader
 from llmgw_agent.probe.card_request import CARDS
 from llmgw_agent.probe.card_use import CardUseProbe
 from llmgw_agent.probe.kept import OLDEST, Kept
@@ -41,12 +41,15 @@ class CardsProbe(Source):
     """
 
     name = "gpus"
-    timeout = 60.0
+    timeout = LONGEST
 
     def __init__(self, reader: CardReader, clock: Clock) -> None:
         self._reader = reader
         self._clock = clock
         self._measured: dict[str, Kept[Card]] = {}
+        self._asked: float | None = None
+        """Since when an answer is waited for; None: the last one came."""
+        self._failed = False
         self.seen: Kept[CardsSeen] = Kept(clock)
 
     @property
@@ -69,7 +72,7 @@ class CardsProbe(Source):
         last = self.seen.last
         if last is None:
             return None
-        if self.seen.fresh is None:
+        if self._silent:
             last = since(last.cards, CardsSeen(warning=SILENT))
         return devices(last.cards)
 
@@ -93,7 +96,7 @@ class CardsProbe(Source):
         """Return what a person should know about the driver."""
         last = self.seen.last
         words = [] if last is None or last.warning is None else [last.warning]
-        if self.seen.age is not None and self.seen.age > OLDEST and last is not None and last.cards:
+        if self._silent and last is not None and last.cards:
             words.append(SILENT)
         return tuple(NodeWarning(subject="gpu", words=text) for text in words)
 
@@ -120,17 +123,40 @@ class CardsProbe(Source):
         """
         before = self.seen.last
         known = () if before is None else before.cards
-        try:
-            now = await self._reader.read(CARDS)
-        except NotFound:
-            if known:
-                raise
-            now = CardsSeen()
+        now = await self._answer(can_be_absent=not known)
         seen = since(known, now)
         self.seen.put(seen)
         self._keep(now.cards)
+        listed = {name_of(card) for card in seen.cards}
+        self._measured = {name: kept for name, kept in self._measured.items() if name in listed}
         _check(seen)
         return _sentence(seen)
+
+    @property
+    def _silent(self) -> bool:
+        """Say whether the driver does not answer; one that is slow does, in the end."""
+        age = self.seen.age
+        if age is None or age <= OLDEST:
+            return False
+        waited = None if self._asked is None else self._clock.monotonic() - self._asked
+        return self._failed or waited is None or waited > LONGEST
+
+    async def _answer(self, *, can_be_absent: bool) -> CardsSeen:
+        """Return what the driver says; no cards where it may be absent and is."""
+        if self._asked is None:
+            self._asked = self._clock.monotonic()
+        try:
+            now = await self._reader.read(CARDS)
+        except NotFound:
+            if not can_be_absent:
+                self._failed = True
+                raise
+            now = CardsSeen()
+        except BaseException:
+            self._failed = True
+            raise
+        self._asked, self._failed = None, False
+        return now
 
     def _keep(self, cards: tuple[Card, ...]) -> None:
         for card in cards:

@@ -13,6 +13,7 @@ from llmgw.base.world import Files
 from llmgw.model.node import Filesystem, Heartbeat, Inventory
 from llmgw_agent.host.disk import Space, SpaceOf
 from llmgw_agent.host.helper import Helper
+from llmgw_agent.parse import plausible
 from llmgw_agent.parse.mounts import SHARED_TYPES, Mount, mount_of, read_mountinfo
 from llmgw_agent.probe.kept import Kept
 from llmgw_agent.probe.source import Source
@@ -138,8 +139,8 @@ def filesystems(
             mount=path if mount is None else (seen.mount if seen else mount.path),
             type=None if mount is None else mount.type,
             shared=None if mount is None else mount.type in shared_types,
-            total_bytes=space.total_bytes,
-            free_bytes=space.free_bytes,
+            total_bytes=plausible.size(space.total_bytes),
+            free_bytes=plausible.size(space.free_bytes),
             directories=(*(seen.directories if seen else ()), path),
         )
     return tuple(found.values())

@@ -115,6 +115,7 @@ class ProbedFacts:
             await self.close()
 
     async def close(self) -> None:
-        """End what the sources keep running."""
+        """End readings that go on, and what the sources keep running."""
+        await asyncio.gather(*(probing.close() for probing in self._probings))
         for source in self._sources:
             await source.close()

@@ -1,13 +1,15 @@
 """NVIDIA's driver errors from the kernel log of this boot."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from llmgw.base.clock import Clock
-from llmgw.base.errors import NotFound, Refused
+from llmgw.base.errors import NotFound, Refused, Unreadable
 from llmgw.base.world import Files
 from llmgw.model.device import DeviceHealth, DeviceSample
 from llmgw.model.node import Heartbeat, Inventory, NodeWarning
+from llmgw_agent.parse import plausible
 from llmgw_agent.parse.kernel_log import LogReader
 from llmgw_agent.parse.log_lines import LogTime
 from llmgw_agent.probe.kept import Kept
@@ -21,6 +23,8 @@ HOW_TO_LET = (
     "or add its user to the group adm"
 )
 
+_AT_ONCE = 16 << 10
+"""Characters of a log that are read while nothing else runs."""
 _REFUSED = 60.0
 """Seconds between two tries to find a log that may be read."""
 
@@ -69,6 +73,7 @@ class KernelLogProbe(Source):
         """Add why nothing may be placed on a card, and errors of cards that nobody lists."""
         if inventory.devices is not None:
             self._cards = card_uuids(inventory)
+            self._book.hold(self._cards)
         if self._read.last is None:
             return inventory
         reasons = {uuid: self._book.reasons(pci) for pci, uuid in self._cards.items()}
@@ -98,15 +103,23 @@ class KernelLogProbe(Source):
         return with_health(heartbeat, told)
 
     async def read(self) -> str:
-        """Read what the kernel wrote since the last reading, from the boot on at first."""
+        """Read what the kernel wrote since the last reading, from the boot on at first.
+
+        Raises:
+            LlmgwError: it can't be read, or tells of more errors than are kept.
+        """
         pieces = await self._news()
         if pieces is None:
             return "the kernel log can't be read, and there are no NVIDIA cards"
         booted, heard = self._booted(), self._clock.monotonic()
-        for piece in pieces:
+        for piece in (part for whole in pieces for part in _parts(whole)):
             for event in self._reader.read(piece):
                 self._book.take(event, _at(event.when, booted), heard)
+            # A boot's log may have a hundred thousand lines: others run between them.
+            await asyncio.sleep(0)
         self._read.put(self._book)
+        if self._book.left_out is not None:
+            raise Unreadable(f"{self._sentence()}; {self._book.left_out}")
         return self._sentence()
 
     async def close(self) -> None:
@@ -143,9 +156,10 @@ class KernelLogProbe(Source):
         """Return when the machine started, in seconds since the epoch; None: not known."""
         try:
             text = self._files.read(Path("/proc/uptime")).decode(errors="replace")
-            return self._clock.now() - float(text.split()[0])
+            up = plausible.up(float(text.split()[0]))
         except (NotFound, OSError, ValueError, IndexError):
             return None
+        return None if up is None else self._clock.now() - up
 
     def _unlisted(self) -> tuple[NodeWarning, ...]:
         return tuple(
@@ -163,6 +177,15 @@ class KernelLogProbe(Source):
         if not cards:
             return f"{source}: no card needs anything"
         return f"{source}: {cards} {'card needs' if cards == 1 else 'cards need'} somebody"
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Return a text in parts of whole lines, each read in a few milliseconds."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start + _AT_ONCE) + 1 or len(text)
+        yield text[start:end]
+        start = end
 
 
 def _at(when: LogTime, booted: float | None) -> float | None:

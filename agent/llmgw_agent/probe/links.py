@@ -1,12 +1,14 @@
 """NVLinks of the cards: which are up, and their errors."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from llmgw.base.clock import Clock
 from llmgw.model.node import NodeWarning
+from llmgw_agent.host.apart import apart
 from llmgw_agent.parse.gpu_health import LinksUp, links_down, links_up
 from llmgw_agent.parse.nvidia_smi_nvlink import CardLinks, read_nvlink
+from llmgw_agent.parse.plausible import MOST_CARDS
 from llmgw_agent.probe.per_card import PerCard
 from llmgw_agent.probe.smi import NvidiaSmi
 
@@ -34,10 +36,17 @@ class Links:
         """
         cards = await self._listing("-s")
         self._cards.put(cards)
-        self._up = {**self._up, **links_up(tuple(cards.values()), self._up)}
+        up = {**self._up, **links_up(tuple(cards.values()), self._up)}
+        self._up = {uuid: links for uuid, links in up.items() if uuid in self._cards.last}
         if any(card.links for card in cards.values()):
             errors = await self._listing("-e")
             self._errors.put({uuid: e for uuid, e in errors.items() if _all_of(cards.get(uuid), e)})
+
+    def hold(self, uuids: Collection[str]) -> None:
+        """Forget the cards that are not among these."""
+        self._cards.hold(uuids)
+        self._errors.hold(uuids)
+        self._up = {uuid: links for uuid, links in self._up.items() if uuid in uuids}
 
     def up(self, uuid: str) -> LinksUp | None:
         """Return how many links of a card are up; None when it has none or it is not known now."""
@@ -55,9 +64,9 @@ class Links:
 
     async def _listing(self, option: str) -> dict[str, CardLinks]:
         text = await self._smi.ask("nvlink", option) or ""
-        cards = read_nvlink(text)
+        cards = await apart(read_nvlink, text)
         whole = cards if not text or text.endswith("\n") else cards[:-1]
-        return {card.uuid: card for card in whole if card.uuid is not None}
+        return {card.uuid: card for card in whole[:MOST_CARDS] if card.uuid is not None}
 
 
 def _all_of(state: CardLinks | None, errors: CardLinks) -> bool:

@@ -1,6 +1,8 @@
 """Where the kernel log of this boot can be read: /dev/kmsg, else the journal, else dmesg.
 
-Each gives what it has not given before.
+Each gives what it has not given before. Programs may write into the log as well, under any facility
+but the kernel's own (kernel documentation, ABI/testing/dev-kmsg). A record of the device says its
+facility; journal and dmesg are asked for the kernel's alone, since what they print does not.
 """
 
 import asyncio
@@ -17,9 +19,18 @@ PARTS = (b"NVRM: ", b"[10de:")
 _RECORDS_AT_ONCE = 500
 """Read without letting anything else run: half a millisecond."""
 _LINES_MOST = 20_000
-"""Of the journal at first: a noisy machine writes more a boot than anybody wants to read."""
+"""Of the journal at once: a noisy machine writes more a boot than anybody wants to read."""
+_PRINTED_MOST = 16 << 20
+"""Bytes: that many lines of the journal, or a kernel's buffer of the largest usual size."""
 _TIMEOUT = 20.0
-_CURSOR = re.compile(r"^-- cursor: (?P<cursor>\S+)\s*\Z", re.MULTILINE)
+_CURSOR = re.compile(r"-- cursor: (?P<cursor>\S+)\s*\Z")
+_CURSOR_MOST = 1024
+"""Characters at the end of what is printed among which the cursor is."""
+_BY_KERNEL = "SYSLOG_FACILITY=0"
+"""The journal's option -k is for all that came through the kernel log, whoever wrote it there.
+
+Since 2014 (systemd 218) what the kernel said itself has a facility there, too.
+"""
 
 
 class LogSource(Protocol):
@@ -82,18 +93,21 @@ class JournalSource:
 
     async def news(self) -> tuple[str, ...]:
         """Return the kernel's lines behind the cursor."""
-        where = f"--lines={_LINES_MOST}"
+        # Behind a cursor these are the next ones, and the rest is for the next reading.
+        where = [f"--lines={_LINES_MOST}"]
         if self._cursor is not None:
-            where = f"--after-cursor={self._cursor}"
-        argv = ("journalctl", "-k", "-b", "-o", "short-iso", "-q", "--no-pager", "--show-cursor")
-        done = await self._processes.run([*argv, where], timeout=_TIMEOUT)
-        cursor = _CURSOR.search(done.out)
+            where.append(f"--after-cursor={self._cursor}")
+        argv = ["journalctl", "-k", _BY_KERNEL, "-b", "-o", "short-iso", "-q", "--no-pager"]
+        argv += ["--show-cursor", *where]
+        done = await self._processes.run(argv, timeout=_TIMEOUT, most=_PRINTED_MOST)
+        start = max(done.out.rfind("\n-- cursor: ", -_CURSOR_MOST) + 1, 0)
+        cursor = _CURSOR.match(done.out, start)
         if cursor is None and (done.rc != 0 or self._cursor is None):
             raise Refused(f"journalctl: {_first(done.err) or 'shows no kernel log to this user'}")
         if cursor is None:
             return ()
         self._cursor = cursor["cursor"]
-        return (done.out[: cursor.start()],)
+        return (done.out[:start],)
 
     def close(self) -> None:
         """Nothing is kept open."""
@@ -108,17 +122,21 @@ class DmesgSource:
     def __init__(self, processes: Processes) -> None:
         self._processes = processes
         self._last: str | None = None
+        """The last line that was there, with the ends of lines around it."""
 
     async def news(self) -> tuple[str, ...]:
         """Return the lines behind the last one that was there before."""
-        done = await self._processes.run(["dmesg", "--time-format=iso"], timeout=_TIMEOUT)
+        argv = ("dmesg", "--kernel", "--time-format=iso")
+        done = await self._processes.run(argv, timeout=_TIMEOUT, most=_PRINTED_MOST)
         if done.rc != 0:
             raise Refused(f"dmesg: {_first(done.err) or f'ended with {done.rc}'}")
-        lines = done.out.splitlines()
+        whole = f"\n{done.out.rstrip()}\n"
         # A last line that is no longer there has left the buffer, and all that is left is later.
-        known = len(lines) - lines[::-1].index(self._last) if self._last in lines else 0
-        self._last = lines[-1] if lines else self._last
-        news = "".join(f"{line}\n" for line in lines[known:])
+        known = -1 if self._last is None else whole.rfind(self._last)
+        news = whole[1:] if known < 0 else whole[known + len(self._last or "") :]
+        if not done.out.strip():
+            return ()
+        self._last = whole[whole.rfind("\n", 0, -1) :]
         return (news,) if news else ()
 
     def close(self) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any, TypeVar
 
+from llmgw_agent.parse import plausible
 from llmgw_agent.parse.cards import LOST, RESET_REQUIRED
 
 T = TypeVar("T")
@@ -87,18 +88,21 @@ def count(value: int) -> int:
     return number
 
 
-def watts(milliwatts: float) -> float:
-    """Return watts."""
-    return float(milliwatts) / 1000
+def errors(value: int) -> int | None:
+    """Return a count of 64 bits; None for what stands for none."""
+    return plausible.count(int(value))
 
 
-def share(value: float) -> float:
-    """Return a share, 0 to 100.
+def watts(milliwatts: float) -> float | None:
+    """Return watts; None for what nothing draws."""
+    return plausible.watts(float(milliwatts) / 1000)
 
-    Raises:
-        ValueError: it is none.
-    """
-    number = float(value)
-    if not 0 <= number <= 100:
-        raise ValueError(f"{number} is no share")
-    return number
+
+def fan(value: float) -> float | None:
+    """Return a fan's speed in percent, which may be above 100."""
+    return plausible.fan(float(value))
+
+
+def share(value: float) -> float | None:
+    """Return a share, 0 to 100; None for what is none."""
+    return plausible.percent(float(value))

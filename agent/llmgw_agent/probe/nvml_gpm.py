@@ -1,10 +1,9 @@
 """NVML's GPU performance monitoring (GPM): how busy the parts of a card were, Hopper and later."""
 
-import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from llmgw_agent.probe.nvml_asking import Asking, done, itself
+from llmgw_agent.probe.nvml_asking import Asking, done, itself, share
 
 WANTED: Final[Mapping[str, int]] = {
     "sm_active": 2,
@@ -43,6 +42,12 @@ class Gpm:
             return {} if now is None else self._figures(before, now)
         finally:
             self._free(before)
+
+    def hold(self, uuids: Collection[str]) -> None:
+        """Drop what is known of all other cards: they are not there any more."""
+        for gone in self._before.keys() - set(uuids):
+            self._free(self._before.pop(gone))
+        self._able = {uuid: able for uuid, able in self._able.items() if uuid in uuids}
 
     def forget(self) -> None:
         """Drop all samples, and what is known of which cards can: the driver was loaded anew."""
@@ -90,6 +95,4 @@ class Gpm:
 
 
 def _figure(metric: Any) -> float | None:  # noqa: ANN401 (a struct of the library)
-    value = float(metric.value)
-    told = metric.nvmlReturn == 0 and math.isfinite(value) and 0 <= value <= 100
-    return value if told else None
+    return share(metric.value) if metric.nvmlReturn == 0 else None

@@ -7,9 +7,10 @@ from typing import Final
 import msgspec
 
 from llmgw.model.device import DeviceHealth, PciLink
+from llmgw_agent.parse import plausible
 from llmgw_agent.parse.cards import Card
 from llmgw_agent.parse.pci import pci_key
-from llmgw_agent.probe.nvml_asking import Asking, count, text
+from llmgw_agent.probe.nvml_asking import Asking, count, errors, text
 
 _MOST_LINKS: Final = 36
 
@@ -107,7 +108,7 @@ def health(asking: Asking, handle: object, uuid: str) -> DeviceHealth | None:
     def ecc(kind: str, span: str) -> int | None:
         kinds = (f"NVML_MEMORY_ERROR_TYPE_{kind}", f"NVML_{span}_ECC")
         return asking.ask(
-            "nvmlDeviceGetTotalEccErrors", handle, *map(asking.constant, kinds), to=int
+            "nvmlDeviceGetTotalEccErrors", handle, *map(asking.constant, kinds), to=errors
         )
 
     rows = asking.ask("nvmlDeviceGetRemappedRows", handle, to=tuple) or (None,) * 4
@@ -118,8 +119,8 @@ def health(asking: Asking, handle: object, uuid: str) -> DeviceHealth | None:
         ecc_uncorrected_volatile=ecc("UNCORRECTED", "VOLATILE"),
         ecc_corrected_aggregate=ecc("CORRECTED", "AGGREGATE"),
         ecc_uncorrected_aggregate=ecc("UNCORRECTED", "AGGREGATE"),
-        remapped_corrected=corrected,
-        remapped_uncorrected=uncorrected,
+        remapped_corrected=plausible.count(corrected),
+        remapped_uncorrected=plausible.count(uncorrected),
         remap_pending=None if pending is None else bool(pending),
         remap_failed=None if failed is None else bool(failed),
     )

@@ -13,11 +13,13 @@ import msgspec
 
 from llmgw.base.errors import NotFound, Unreadable
 from llmgw_agent.host.helper_side import serve
+from llmgw_agent.parse import plausible
+from llmgw_agent.parse.card_bounds import left_out
 from llmgw_agent.parse.cards import Card, CardsSeen, measured_clock, measured_heat
 from llmgw_agent.parse.nvidia_smi_errors import MISMATCH
 from llmgw_agent.probe import nvml_links, nvml_use
 from llmgw_agent.probe.card_request import CARDS, LINKS, USE, ReadCards
-from llmgw_agent.probe.nvml_asking import Asking, count, done, share, text, watts
+from llmgw_agent.probe.nvml_asking import Asking, count, done, errors, fan, share, text, watts
 from llmgw_agent.probe.nvml_gpm import Gpm
 
 _NOT_LOADED = "the NVIDIA library is there but its driver is not loaded: load or install the driver"
@@ -67,11 +69,14 @@ class Nvml:
             return self._failure(error)
         tell = self._parts.get(part, self._whole)
         self._links.clear()
-        cards = tuple(self._card(index, tell) for index in range(found))
+        listed = min(found, plausible.MOST_CARDS)
+        cards = tuple(self._card(index, tell) for index in range(listed))
+        self._gpm.hold({card.uuid for card in cards if card.uuid is not None})
         return CardsSeen(
             cards=nvml_links.with_peers(cards, self._links),
             driver=self._asking.ask("nvmlSystemGetDriverVersion", to=text),
             cuda=self._asking.ask("nvmlSystemGetCudaDriverVersion", to=_cuda),
+            trouble=None if listed == found else left_out("cards", found, listed),
         )
 
     def _failure(self, error: Any) -> CardsSeen:  # noqa: ANN401 (a class of the library)
@@ -109,8 +114,8 @@ class Nvml:
         mig = nvml_use.is_mig(self._asking, handle)
         return msgspec.structs.replace(
             card,
-            memory_total=None if held is None else int(held.total),
-            memory_used=None if held is None else int(held.used),
+            memory_total=None if held is None else plausible.memory(int(held.total)),
+            memory_used=None if held is None else plausible.memory(int(held.used)),
             memory_of_its_own=own,
             mig=mig,
             instances=nvml_use.instances(self._asking, handle, used=used) if mig else None,
@@ -138,7 +143,7 @@ class Nvml:
             sm_clock=measured_clock(
                 ask("nvmlDeviceGetClockInfo", handle, nvml.NVML_CLOCK_SM, to=float)
             ),
-            fan=ask("nvmlDeviceGetFanSpeed", handle, to=float),
+            fan=ask("nvmlDeviceGetFanSpeed", handle, to=fan),
             compute_capability=ask("nvmlDeviceGetCudaComputeCapability", handle, to=_capability),
             throttle_bits=self._asking.first(_REASONS, handle, to=int),
             ecc_corrected=self._ecc(handle, nvml.NVML_MEMORY_ERROR_TYPE_CORRECTED),
@@ -156,7 +161,7 @@ class Nvml:
 
     def _ecc(self, handle: object, kind: int) -> int | None:
         return self._asking.ask(
-            "nvmlDeviceGetTotalEccErrors", handle, kind, self._nvml.NVML_VOLATILE_ECC, to=int
+            "nvmlDeviceGetTotalEccErrors", handle, kind, self._nvml.NVML_VOLATILE_ECC, to=errors
         )
 
     def _linked(self, card: Card, handle: object) -> Card:
@@ -172,7 +177,7 @@ class Nvml:
         )
 
 
-def _rates(told: Any) -> tuple[float, float]:  # noqa: ANN401 (a struct of the library)
+def _rates(told: Any) -> tuple[float | None, float | None]:  # noqa: ANN401 (a struct of the library)
     return share(told.gpu), share(told.memory)
 
 

@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 
+from llmgw_agent.parse import plausible
+from llmgw_agent.parse.card_bounds import MOST_INSTANCES
 from llmgw_agent.parse.cards import CardProcess, Instance
 from llmgw_agent.parse.mig import profile_of
 from llmgw_agent.probe.nvml_asking import Asking, count, itself, text
@@ -54,7 +56,7 @@ def instances(asking: Asking, handle: object, *, used: bool) -> tuple[Instance, 
     # Numbers may be given out with gaps.
     found = (
         (index, asking.ask("nvmlDeviceGetMigDeviceHandleByIndex", handle, index, to=itself))
-        for index in range(most)
+        for index in range(min(most, MOST_INSTANCES))
     )
     parts = tuple((index, part) for index, part in found if part is not None)
     return tuple(_instance(asking, index, part, used=used) for index, part in parts)
@@ -71,8 +73,8 @@ def _instance(asking: Asking, index: int, part: object, *, used: bool) -> Instan
         multiprocessors=asking.ask(
             "nvmlDeviceGetAttributes", part, to=lambda told: count(told.multiprocessorCount)
         ),
-        memory_total=None if held is None else int(held.total),
-        memory_used=None if held is None else int(held.used),
+        memory_total=None if held is None else plausible.memory(int(held.total)),
+        memory_used=None if held is None else plausible.memory(int(held.used)),
         processes=processes(asking, part, of_instance=True) if used else None,
     )
 
@@ -107,20 +109,26 @@ def _on_instance(process: Any) -> bool:  # noqa: ANN401 (a struct of the library
     return instance is not None and 0 <= int(instance) < 0xFFFF_FFFF
 
 
-def _process(asking: Asking, kind: str, process: Any) -> CardProcess:  # noqa: ANN401
-    pid, held = int(process.pid), process.usedGpuMemory
-    return CardProcess(
-        pid=pid,
-        name=asking.ask("nvmlSystemGetProcessName", pid, to=text) or None,
-        memory_bytes=None if held is None else int(held),
-        kind=kind,
+def _process(asking: Asking, kind: str, process: Any) -> CardProcess | None:  # noqa: ANN401
+    pid, held = plausible.pid(int(process.pid)), process.usedGpuMemory
+    return (
+        None
+        if pid is None
+        else CardProcess(
+            pid=pid,
+            name=asking.ask("nvmlSystemGetProcessName", pid, to=text) or None,
+            memory_bytes=None if held is None else plausible.memory(int(held)),
+            kind=kind,
+        )
     )
 
 
-def _each_once(found: Iterable[CardProcess]) -> tuple[CardProcess, ...]:
+def _each_once(found: Iterable[CardProcess | None]) -> tuple[CardProcess, ...]:
     """Return the processes, one that computes and draws once: its memory is told twice."""
     kept: dict[int, CardProcess] = {}
     for process in found:
+        if process is None:
+            continue
         same = kept.get(process.pid)
         if same is None:
             kept[process.pid] = process

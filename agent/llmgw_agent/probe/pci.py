@@ -10,6 +10,7 @@ from llmgw.model.node import Inventory, NodeWarning
 from llmgw_agent.host.helper import Helper
 from llmgw_agent.host.tree import LARGEST, Tree, TreeOf, read_live
 from llmgw_agent.parse.pci_bus import VENDORS, BusCard, cards, nvidia
+from llmgw_agent.parse.plausible import MOST_CARDS
 from llmgw_agent.probe.kept import Kept
 from llmgw_agent.probe.merging import card_uuids, with_unhealthy, with_warnings
 from llmgw_agent.probe.source import Source
@@ -84,7 +85,8 @@ class PciProbe(Source):
         facts = await self._facts()
         on_bus = tuple(c for c in cards(facts) if f"{c.address}/{_PART}" not in facts)
         there = {card.pci: card for card in on_bus}
-        self._known |= there
+        gone = {pci: card for pci, card in self._known.items() if pci not in there}
+        self._known = {**dict([*gone.items()][-MOST_CARDS:]), **there}
         self._gone &= there.keys()
         self._gone |= self._known.keys() - there.keys()
         troubles = [words for card in on_bus if (words := await self._listen(card, facts))]

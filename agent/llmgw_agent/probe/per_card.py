@@ -1,16 +1,17 @@
 """Readings that are kept for each card apart: one whose section is cut does not cost the others."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Generic, TypeVar
 
 from llmgw.base.clock import Clock
+from llmgw_agent.parse.plausible import MOST_CARDS
 from llmgw_agent.probe.kept import Kept
 
 T = TypeVar("T")
 
 
 class PerCard(Generic[T]):
-    """The last reading of each card, by UUID."""
+    """The last reading of each card, by UUID, of as many cards as a machine can have."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -19,7 +20,16 @@ class PerCard(Generic[T]):
     def put(self, readings: Mapping[str, T]) -> None:
         """Keep readings that were just made."""
         for uuid, reading in readings.items():
-            self._kept.setdefault(uuid, Kept(self._clock)).put(reading)
+            kept = self._kept.pop(uuid) if uuid in self._kept else Kept[T](self._clock)
+            kept.put(reading)
+            self._kept[uuid] = kept
+        for oldest in tuple(self._kept)[:-MOST_CARDS]:
+            del self._kept[oldest]
+
+    def hold(self, uuids: Collection[str]) -> None:
+        """Forget the cards that are not among these: they are not there any more."""
+        for gone in self._kept.keys() - set(uuids):
+            del self._kept[gone]
 
     @property
     def age(self) -> float | None:

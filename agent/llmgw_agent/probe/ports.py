@@ -11,6 +11,7 @@ from llmgw.base.errors import LlmgwError, NotFound, Unreadable
 from llmgw.base.world import Files, Processes
 from llmgw.model.fabric import Port
 from llmgw.model.node import Heartbeat, Inventory
+from llmgw_agent.host.apart import apart
 from llmgw_agent.host.helper import Helper
 from llmgw_agent.host.tree import Tree, TreeOf
 from llmgw_agent.parse.ib_values import ACTIVE, in_order
@@ -188,8 +189,8 @@ class PortsProbe(Source):
             found: tuple[Port, ...] = ()
             panic = None
         else:
-            found = read_ibstat(done.out)
-            panic = panic_of(f"{done.out}\n{done.err}")
+            found = await apart(read_ibstat, done.out)
+            panic = await apart(panic_of, f"{done.out}\n{done.err}")
         await self._hold(dict.fromkeys(port.adapter for port in found))
         for name, adapter in self._adapters.items():
             adapter.ports.put(tuple(port for port in found if port.adapter == name))

@@ -4,10 +4,17 @@ import asyncio
 from typing import Protocol
 
 from llmgw.base.clock import Clock
-from llmgw.base.errors import TimedOut
+from llmgw.base.errors import TimedOut, Unreadable
+from llmgw.base.limits import system_words
 from llmgw.base.periodic import Periodic
 from llmgw.model.node import ProbeState
 from llmgw_agent.host.patience import done_within
+
+_PAUSE = 2.0
+"""Seconds between two readings at least, unless the period is shorter."""
+
+_ENDS_WITHIN = 3.0
+"""Seconds in which a reading that was given up has killed what it started."""
 
 
 class Probe(Protocol):
@@ -47,16 +54,37 @@ class Probe(Protocol):
         ...
 
 
+class _Reading:
+    """A try to read, which goes on while nobody waits for it."""
+
+    def __init__(self, probe: Probe, began: float) -> None:
+        self.began = began
+        self.given_up = False
+        self.task: asyncio.Future[str] = asyncio.ensure_future(probe.read())
+
+    def give_up(self) -> None:
+        """Cancel it. Where it hangs in the kernel, it may stay."""
+        self.given_up = True
+        self.task.cancel()
+        # What comes of it is nobody's any more.
+        self.task.add_done_callback(lambda task: task.cancelled() or task.exception())
+
+
 class Probing:
-    """One probe, again and again. A failure is logged once, and its recovery."""
+    """One probe, again and again. A failure is logged once, and its recovery.
+
+    A period is counted from the beginning of a reading: one that takes long is not old before the
+    next one is there. A pass that is cut off leaves its reading to the next one.
+    """
 
     def __init__(self, probe: Probe, clock: Clock) -> None:
         self._probe = probe
         self._clock = clock
-        self._hanging: asyncio.Future[str] | None = None
+        self._reading: _Reading | None = None
+        self._took = 0.0
         self._failed_at: float | None = None
         self._answered_at: float | None = None
-        self._passes = Periodic(probe.name, self._period, self._pass, clock)
+        self._passes = Periodic(probe.name, self._pause, self._pass, clock)
 
     async def run(self) -> None:
         """Probe until cancelled."""
@@ -91,9 +119,22 @@ class Probing:
             period=self._period(),
         )
 
+    async def close(self) -> None:
+        """End a reading that still goes on."""
+        if self._reading is not None:
+            self._reading.give_up()
+            await asyncio.wait({self._reading.task}, timeout=_ENDS_WITHIN)
+
     def _period(self) -> float:
         period = self._probe.period
         return period if self._failed_at is None else min(period, self._probe.again)
+
+    def _pause(self) -> float:
+        """Return the seconds until the next pass; some remain to whoever is slow."""
+        period = self._period()
+        if self._failed_at is not None:
+            return period
+        return max(period - self._took, min(period, _PAUSE))
 
     def _age(self) -> float | None:
         """Return the age of the reading, or of the answer that there is nothing to read here."""
@@ -103,24 +144,45 @@ class Probing:
         return self._clock.monotonic() - answered_at
 
     async def _pass(self) -> str:
-        began = self._clock.monotonic()
+        reading = await self._begun()
         try:
-            sentence = await self._read()
+            sentence = await self._result(reading)
         except Exception:
             # Since the first try that failed, begun when it hung.
-            self._failed_at = began if self._failed_at is None else self._failed_at
+            self._failed_at = reading.began if self._failed_at is None else self._failed_at
             raise
+        finally:
+            self._took = self._clock.monotonic() - reading.began
         self._failed_at, self._answered_at = None, self._clock.monotonic()
         return sentence
 
-    async def _read(self) -> str:
-        if self._hanging is not None and not self._hanging.done():
-            raise TimedOut(f"{self._probe.name}: the last reading still hangs")
-        reading = asyncio.ensure_future(self._probe.read())
-        self._hanging = reading
+    async def _begun(self) -> _Reading:
+        """Return the reading to wait for: one that a pass left, or a new one.
+
+        Raises:
+            TimedOut: one that was given up is still there.
+        """
+        left = self._reading
+        if left is not None and not left.given_up:
+            return left
+        if left is not None and not await done_within(self._clock, left.task, _ENDS_WITHIN):
+            seconds = self._clock.monotonic() - left.began
+            self._failed_at = left.began if self._failed_at is None else self._failed_at
+            raise TimedOut(
+                f"{self._probe.name}: a reading begun {seconds:.0f} s ago was given up "
+                "and does not end"
+            )
+        self._reading = _Reading(self._probe, self._clock.monotonic())
+        return self._reading
+
+    async def _result(self, reading: _Reading) -> str:
+        """Return what a reading says; one that takes too long is given up."""
+        passed = self._clock.monotonic() - reading.began
+        if not await done_within(self._clock, reading.task, max(0.0, self._probe.timeout - passed)):
+            reading.give_up()
+            raise TimedOut(f"{self._probe.name}: no reading within {self._probe.timeout:g} s")
+        self._reading = None
         try:
-            if await done_within(self._clock, reading, self._probe.timeout):
-                return reading.result()
-        finally:
-            reading.cancel()
-        raise TimedOut(f"{self._probe.name}: no reading within {self._probe.timeout:g} s")
+            return reading.task.result()
+        except OSError as error:
+            raise Unreadable(system_words(error)) from error

@@ -17,10 +17,12 @@ from llmgw.model.device import (
     NvlinkFabric,
 )
 from llmgw.model.node import Heartbeat, Inventory, NodeWarning
+from llmgw_agent.host.apart import apart
 from llmgw_agent.parse.card_devices import process_kind
 from llmgw_agent.parse.gpu_health import health, reasons, with_links
 from llmgw_agent.parse.gpu_report import GpuReport, ReportProcess, SmiReport
 from llmgw_agent.parse.nvidia_smi_report import read_report
+from llmgw_agent.parse.plausible import MOST_CARDS
 from llmgw_agent.probe.links import Links
 from llmgw_agent.probe.merging import with_health, with_unhealthy, with_warnings
 from llmgw_agent.probe.per_card import PerCard
@@ -76,6 +78,10 @@ class ReportProbe(Source):
 
     def onto_inventory(self, inventory: Inventory) -> Inventory:
         """Add NVLink fabrics, reasons why nothing can be placed on a card, and warnings."""
+        if inventory.devices:
+            there = {device.uuid for device in inventory.devices}
+            self._reports.hold(there)
+            self._links.hold(there)
         inventory = with_fabrics(inventory, self._reports.fresh)
         inventory = with_unhealthy(inventory, self._reasons())
         return with_warnings(inventory, (*self._worn_out(), *self._links.warnings))
@@ -106,11 +112,13 @@ class ReportProbe(Source):
             if self.age is not None:
                 raise
             return "nvidia-smi is not on this machine"
-        report = _report(done)
+        report = await apart(lambda _: _report(done), done.out)
         if report is None:
             self._cards = 0
             return "no NVIDIA cards"
-        whole = {gpu.uuid: gpu for gpu in report.gpus if gpu.whole and gpu.uuid is not None}
+        whole = {
+            gpu.uuid: gpu for gpu in report.gpus[:MOST_CARDS] if gpu.whole and gpu.uuid is not None
+        }
         self._own = frozenset(
             one.pid
             for gpu in whole.values()

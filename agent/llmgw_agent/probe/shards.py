@@ -1,5 +1,6 @@
 """What each engine's process group uses: processor cores and resident memory, from /proc."""
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,9 +13,14 @@ from llmgw.base.units import counted
 from llmgw.base.world import Files
 from llmgw.model.node import Heartbeat
 from llmgw.model.shard import ShardUse
+from llmgw_agent.parse import plausible
+from llmgw_agent.parse.engine_metrics import EngineUse
 from llmgw_agent.parse.proc_stat import ProcessUse, read_process
 from llmgw_agent.probe.kept import Kept
 from llmgw_agent.probe.source import Source
+
+_AT_ONCE = 200
+"""Processes looked at before others may run: a machine can have many thousands."""
 
 Groups = Callable[[], Mapping[int, tuple[str, int]]]
 """Returns the process groups of this agent's own engines: replica and rank by group."""
@@ -35,8 +41,10 @@ class ShardsProbe(Source):
         *,
         ticks_per_second: int | None = None,
         page_bytes: int | None = None,
+        uses: Callable[[], Mapping[tuple[str, int], EngineUse]] = dict,
     ) -> None:
         self._groups = groups
+        self._uses = uses
         self._files = files
         self._clock = clock
         self._ticks_per_second = ticks_per_second or os.sysconf("SC_CLK_TCK")
@@ -58,7 +66,7 @@ class ShardsProbe(Source):
         """Read /proc/PID/stat of every process, when there are engines at all."""
         groups = self._groups()
         now = self._clock.monotonic()
-        processes = self._processes(groups) if groups else {}
+        processes = await self._processes(groups) if groups else {}
         passed = None if self._before_at is None else now - self._before_at
         self.use.put(
             tuple(
@@ -69,11 +77,12 @@ class ShardsProbe(Source):
         self._before, self._before_at = processes, now
         return counted(len(groups), "engine")
 
-    def _processes(self, groups: Mapping[int, tuple[str, int]]) -> dict[int, ProcessUse]:
+    async def _processes(self, groups: Mapping[int, tuple[str, int]]) -> dict[int, ProcessUse]:
         found = {}
-        for name in self._files.names(Path("/proc")):
-            if not name.isdigit():
-                continue
+        names = [name for name in self._files.names(Path("/proc")) if name.isdecimal()]
+        for place, name in enumerate(names, 1):
+            if place % _AT_ONCE == 0:
+                await asyncio.sleep(0)
             try:
                 text = self._files.read(Path("/proc") / name / "stat").decode(errors="replace")
                 use = read_process(text)
@@ -92,13 +101,16 @@ class ShardsProbe(Source):
         passed: float | None,
     ) -> ShardUse:
         members = [use for use in processes.values() if use.group == group]
+        said = self._uses().get((replica, rank), EngineUse())
         if not members:
             return ShardUse(replica=replica, rank=rank)
         return ShardUse(
             replica=replica,
             rank=rank,
+            requests_running=said.running,
+            requests_waiting=said.waiting,
             cpu_cores=self._cores(members, passed),
-            memory_bytes=sum(use.pages for use in members) * self._page_bytes,
+            memory_bytes=plausible.size(sum(use.pages for use in members) * self._page_bytes),
         )
 
     def _cores(self, members: list[ProcessUse], passed: float | None) -> float | None:

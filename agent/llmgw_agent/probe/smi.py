@@ -5,13 +5,15 @@ from typing import Final
 from llmgw.base.clock import Clock
 from llmgw.base.errors import NotFound, Unreadable
 from llmgw.base.world import Done, Processes
+from llmgw_agent.host.apart import apart
 from llmgw_agent.parse.nvidia_smi_errors import read_failure
 
 TIMEOUT: Final = 15.0
 """Seconds for one run. Without persistence mode the driver first initialises every card."""
 
 OFTEN: Final = 45.0
-"""Seconds between readings that count for a minute: a run of `TIMEOUT` seconds still fits in."""
+"""Seconds between the beginnings of readings that count for a minute: a run of `TIMEOUT` seconds
+still fits in."""
 
 SELDOM: Final = 60.0
 """Seconds between two looks where the tool or the cards are not."""
@@ -37,7 +39,8 @@ class NvidiaSmi:
 
         Raises:
             NotFound: it is not on this machine.
-            TimedOut: it hangs; it was killed.
+            TimedOut: it hangs; it was killed, or can't be.
+            Unreadable: it printed without end; it was killed.
         """
         believed = _VANISHED if self._was_there else SELDOM - 1
         if self._missed is not None and self._clock.monotonic() - self._missed < believed:
@@ -61,7 +64,7 @@ class NvidiaSmi:
         done = await self.run(*arguments)
         if done.rc == 0:
             return done.out
-        explain_failure(done, f"nvidia-smi {' '.join(arguments)}")
+        await apart(lambda _: explain_failure(done, f"nvidia-smi {' '.join(arguments)}"), done.out)
         return None
 
 

@@ -10,6 +10,7 @@ from llmgw.base.errors import LlmgwError, NotFound, Unreadable
 from llmgw.base.world import Done, Processes
 from llmgw.model.fabric import Port, SubnetManager
 from llmgw.model.node import Heartbeat, Inventory, NodeWarning
+from llmgw_agent.host.apart import apart
 from llmgw_agent.parse.ib_values import ACTIVE, ETHERNET
 from llmgw_agent.parse.saquery import read_managers
 from llmgw_agent.parse.sminfo import MASTER, read_sminfo
@@ -119,7 +120,7 @@ class SubnetManagersProbe(Source):
 
     async def _ask_master(self, port: _PortId) -> LlmgwError | None:
         try:
-            found = read_sminfo((await self._run("sminfo", port)).out)
+            found = await apart(read_sminfo, (await self._run("sminfo", port)).out)
         except LlmgwError as error:
             return _of_port(port, error)
         # While one manager takes over from another, ports may name one that is not master yet.
@@ -129,6 +130,7 @@ class SubnetManagersProbe(Source):
     async def _ask_managers(self) -> tuple[LlmgwError, ...]:
         fabrics = self._fabrics()
         self._managers = {guid: self._managers.get(guid, Kept(self._clock)) for guid in fabrics}
+        self._turns = {guid: turn for guid, turn in self._turns.items() if guid in fabrics}
         async with asyncio.TaskGroup() as group:
             asking = [
                 group.create_task(self._ask_fabric(guid, ports)) for guid, ports in fabrics.items()
@@ -139,7 +141,7 @@ class SubnetManagersProbe(Source):
         """Ask through one port; after a failure the next reading takes the next port."""
         port = ports[self._turns.get(guid, 0) % len(ports)]
         try:
-            found = read_managers((await self._run("saquery", port, "SMIR")).out)
+            found = await apart(read_managers, (await self._run("saquery", port, "SMIR")).out)
         except LlmgwError as error:
             self._turns[guid] = self._turns.get(guid, 0) + 1
             return _of_port(port, error)

@@ -9,6 +9,7 @@ from llmgw.base.errors import NotFound, Unreadable
 from llmgw.base.units import counted
 from llmgw.model.device import Device, NicDistance
 from llmgw.model.node import Inventory
+from llmgw_agent.host.apart import apart
 from llmgw_agent.parse.nvidia_smi_topo import TopoAdapter, TopoGpu, Topology, read_topology
 from llmgw_agent.probe.kept import Kept
 from llmgw_agent.probe.smi import SELDOM, TIMEOUT, NvidiaSmi
@@ -57,7 +58,7 @@ class TopologyProbe(Source):
             return "nvidia-smi is not on this machine"
         if text is None:
             return "no NVIDIA cards"
-        topology = read_topology(text)
+        topology = await apart(read_topology, text)
         if not _is_whole(text, topology):
             raise Unreadable(f"nvidia-smi topo -m: the matrix is cut: {text[-80:]!r}")
         self._topology.put(topology)

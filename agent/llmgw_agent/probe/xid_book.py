@@ -4,10 +4,11 @@ An error that asks for a reset, a reboot or another card keeps everything off it
 was done; what shows that it was done is each rule of `XidBook.take` and `XidBook.learn`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC
 
+from llmgw.base.units import ABSENT, show_moment
 from llmgw.model.device import Xid
 from llmgw.model.record import Record
 from llmgw_agent.parse.kernel_log import CardAttached, DriverLoaded, LogEvent, XidEvent
@@ -20,9 +21,12 @@ from llmgw_agent.parse.xid_table import (
     WHAT_TO_DO,
 )
 
-MOST_CARDS = 64
+MOST_UNLISTED = 64
+"""Cards that the driver does not list. Of more, those that were heard of last are kept."""
+MOST_AT_FIRST = 1024
+"""Cards before it is known which ones the driver lists."""
 MOST_CODES = 64
-"""Of a card; further ones are not kept."""
+"""Of a card. Of more, those that need somebody are kept."""
 MOST_REASONS = 4
 
 _NONE = "none"
@@ -69,14 +73,43 @@ class _Fault:
 
 
 class XidBook:
-    """The errors of this boot by card (`parse.pci.pci_key`) and code. Bounded."""
+    """The errors of this boot by card (`parse.pci.pci_key`) and code. Bounded.
+
+    Invariant: a card that the driver lists is never left out for one that it does not list, and an
+    error that needs somebody never for one that needs nobody.
+    """
 
     def __init__(self) -> None:
         self._cards: dict[str, dict[int, _Fault]] = {}
+        """Those that were heard of last at the end."""
+        self._listed: frozenset[str] | None = None
+        self._cards_left_out = 0
+        self._codes_left_out = 0
         self._counters: dict[str, tuple[int | None, ...]] = {}
         self._order = 0
         self._loaded = 0
         """Order of the last time that the driver was loaded."""
+
+    @property
+    def left_out(self) -> str | None:
+        """Return in words what there was no room for; None: nothing."""
+        words = []
+        if self._cards_left_out:
+            words.append(
+                f"more than {MOST_UNLISTED} cards that the driver does not list have errors: "
+                "those heard of last are told"
+            )
+        if self._codes_left_out:
+            words.append(f"a card has errors of more than {MOST_CODES} kinds: not all are told")
+        return "; ".join(words) or None
+
+    def hold(self, listed: Collection[str]) -> None:
+        """Note which cards the driver lists now."""
+        if self._listed == frozenset(listed):
+            return
+        self._listed = frozenset(listed)
+        self._counters = {pci: told for pci, told in self._counters.items() if pci in listed}
+        self._make_room()
 
     def take(self, event: LogEvent, at: float | None, heard: float) -> None:
         """Note what the log tells.
@@ -105,8 +138,7 @@ class XidBook:
         for it. Else the driver is believed that it asks for nothing.
         """
         before = self._counters.get(pci)
-        if len(self._counters) < MOST_CARDS or before is not None:
-            self._counters[pci] = signs.since_reset
+        self._counters[pci] = signs.since_reset
         faults = self._cards.get(pci, {}).values()
         if before is not None and _fell(before, signs.since_reset):
             for fault in faults:
@@ -142,19 +174,17 @@ class XidBook:
         return (*words, f"and {more} more kinds of XID") if more > 0 else tuple(words)
 
     def lasting(self) -> tuple[str, ...]:
-        """Return the cards that need somebody."""
+        """Return the cards that need somebody, by address."""
         return tuple(
-            pci for pci, faults in self._cards.items() if any(f.lasts for f in faults.values())
+            pci
+            for pci, faults in sorted(self._cards.items())
+            if any(fault.lasts for fault in faults.values())
         )
 
     def _count(self, event: XidEvent, at: float | None, heard: float) -> None:
-        if event.pci not in self._cards and len(self._cards) >= MOST_CARDS:
-            return
-        faults = self._cards.setdefault(event.pci, {})
+        faults = self._cards[event.pci] = self._cards.pop(event.pci, {})
         fault = faults.get(event.code)
         if fault is None:
-            if len(faults) >= MOST_CODES:
-                return
             fault = faults[event.code] = _Fault(event.code, self._order, heard, first=at)
         if fault.over or not fault.lasts:
             fault.first = at
@@ -164,6 +194,25 @@ class XidBook:
         fault.while_loading = event.while_loading
         if event.code == RECOVERY_ACTION_CHANGED and event.action == IGNORE:
             self._end(event.pci, self._order)
+        self._drop_a_kind(faults)
+        self._make_room()
+
+    def _drop_a_kind(self, faults: dict[int, _Fault]) -> None:
+        """Keep a card's kinds of errors within the bound; of two alike the older one goes."""
+        if len(faults) > MOST_CODES:
+            del faults[min(faults, key=lambda code: (faults[code].lasts, faults[code].order))]
+            self._codes_left_out += 1
+
+    def _make_room(self) -> None:
+        """Keep the cards that nobody lists within the bound."""
+        listed = frozenset[str]() if self._listed is None else self._listed
+        most = MOST_AT_FIRST if self._listed is None else MOST_UNLISTED
+        if len(self._cards) <= most:
+            return
+        unlisted = [pci for pci in self._cards if pci not in listed]
+        for pci in unlisted[: max(0, len(unlisted) - most)]:
+            del self._cards[pci]
+            self._cards_left_out += 1
 
     def _remapped(self, pci: str, read_at: float) -> None:
         """End what a row that waited for a reset tells of: it waits no longer."""
@@ -193,6 +242,7 @@ def _fell(before: tuple[int | None, ...], now: tuple[int | None, ...]) -> bool:
 
 def _reason(fault: _Fault) -> str:
     name = f"XID {fault.code}" + (f" ({fault.words})" if fault.words else "")
-    if fault.first is not None:
-        name += f" at {datetime.fromtimestamp(fault.first, UTC):%Y-%m-%d %H:%M} UTC"
+    first = show_moment(fault.first, "%Y-%m-%d %H:%M", UTC)
+    if first != ABSENT:
+        name += f" at {first} UTC"
     return f"{name}: {WHAT_TO_DO[fault.action or '']}"

@@ -15,9 +15,9 @@ KILL_LIMIT = 10.0
 _POLL = 0.1
 
 
-def anything_left(shard: Shard, means: Means) -> bool:
+async def anything_left(shard: Shard, means: Means) -> bool:
     """Say whether any process of a shard is left, in its group or in one that it made."""
-    return _group_left(shard, means) or bool(_strays(shard, means))
+    return _group_left(shard, means) or bool(await _strays(shard, means))
 
 
 async def end_processes(shard: Shard, means: Means, *, ask: bool, limit: float) -> None:
@@ -39,9 +39,9 @@ async def end_processes(shard: Shard, means: Means, *, ask: bool, limit: float) 
             save(shard, means)
         if asked and await _gone_within(limit, shard, means):
             return
-    while anything_left(shard, means):
-        signalled = _kill(shard, means)
-        if not signalled and anything_left(shard, means):
+    while await anything_left(shard, means):
+        signalled = await _kill(shard, means)
+        if not signalled and await anything_left(shard, means):
             shard.admit(f"pid {shard.pid}: could not be signalled", NOT_STOPPED)
         if await _gone_within(KILL_LIMIT, shard, means):
             return
@@ -52,18 +52,18 @@ async def end_processes(shard: Shard, means: Means, *, ask: bool, limit: float) 
 
 async def _gone_within(seconds: float, shard: Shard, means: Means) -> bool:
     end = means.clock.monotonic() + seconds
-    while anything_left(shard, means):
+    while await anything_left(shard, means):
         if means.clock.monotonic() >= end:
             return False
         await means.clock.sleep(_POLL)
     return True
 
 
-def _kill(shard: Shard, means: Means) -> bool:
+async def _kill(shard: Shard, means: Means) -> bool:
     done = True
     if _group_left(shard, means):
         done = _signal(shard, means, signal.SIGKILL)
-    for seen in _strays(shard, means):
+    for seen in await _strays(shard, means):
         done = means.processes.signal_group(seen.group, signal.SIGKILL) and done
     return done
 
@@ -82,12 +82,12 @@ def _group_left(shard: Shard, means: Means) -> bool:
     return means.processes.group_alive(shard.pid)
 
 
-def _strays(shard: Shard, means: Means) -> tuple[ProcessSeen, ...]:
+async def _strays(shard: Shard, means: Means) -> tuple[ProcessSeen, ...]:
     """Return processes that the engine put into groups of their own."""
     spec = shard.spec
     name = shard_name(means.cluster, means.node, spec.replica, spec.rank)
     return tuple(
         seen
-        for seen in means.processes.with_environ(SHARD, name)
+        for seen in await means.processes.with_environ(SHARD, name)
         if seen.environ.get(STATE) == means.state and seen.group != shard.pid
     )

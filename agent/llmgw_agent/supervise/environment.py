@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from llmgw.base.ids import shard_id
+from llmgw.model.shard import ShardSpec
 
 SHARD = "LLMGW_SHARD"
 STATE = "LLMGW_STATE"
@@ -37,6 +38,22 @@ def engine_environment(
         environment["LD_LIBRARY_PATH"] = ":".join(str(path) for path in libraries)
     environment["CUDA_VISIBLE_DEVICES"] = ",".join(devices)
     return {**environment, **own, SHARD: shard, STATE: state}
+
+
+def network_environment(spec: ShardSpec) -> dict[str, str]:
+    """Return how a shard reaches the other shards of its replica, as NCCL is told it.
+
+    Within one NVLink domain over NVLink across machines; else by the ports of the network that all
+    of them share, and no other: a port of the storage network would be taken too. The sign `=`
+    before the names asks for these names, and not for all that begin like them.
+    """
+    found: dict[str, str] = {}
+    if spec.nvlink_domain is not None:
+        found["NCCL_MNNVL_ENABLE"] = "1"
+    if spec.network_ports:
+        names = (port.replace("/", ":") for port in spec.network_ports)
+        found["NCCL_IB_HCA"] = f"={','.join(names)}"
+    return found
 
 
 def shard_name(cluster: str, node: str, replica: str, rank: int) -> str:

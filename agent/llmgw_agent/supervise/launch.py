@@ -4,13 +4,17 @@ import errno
 from collections.abc import Collection
 from pathlib import Path
 
-from llmgw.base.errors import NotFound
+from llmgw.base.errors import NotFound, TimedOut
 from llmgw.base.log import get
 from llmgw.base.world import Child
 from llmgw.model.shard import NO_ENGINE, PORT_TAKEN
 from llmgw_agent.engines.adapter import Launch
 from llmgw_agent.supervise.book import KeptProcess
-from llmgw_agent.supervise.environment import engine_environment, shard_name
+from llmgw_agent.supervise.environment import (
+    engine_environment,
+    network_environment,
+    shard_name,
+)
 from llmgw_agent.supervise.means import Means, ShardFailed
 from llmgw_agent.supervise.ports import choose_port
 from llmgw_agent.supervise.prepare import Prepared
@@ -77,16 +81,29 @@ async def note_process(shard: Shard, means: Means, pid: int) -> None:
     agent would not know it again.
     """
     shard.pid = pid
-    for _ in range(_LOOKS):
-        seen = means.processes.look(pid)
-        if seen is None or seen.argv:
-            break
-        await means.clock.sleep(_LOOK_EVERY)
-    else:
-        seen = None
-    if seen is not None:
-        shard.process = KeptProcess(pid=seen.pid, started=seen.started, argv=seen.argv)
+    shard.process = await _process(shard, means, pid) or shard.process
     save(shard, means)
+
+
+async def _process(shard: Shard, means: Means, pid: int) -> KeptProcess | None:
+    """Return which process has that pid; None when there is none, or it shows no command line.
+
+    Of one that hangs in the kernel the command line can't be read: it is what was asked for.
+    """
+    for _ in range(_LOOKS):
+        try:
+            seen = await means.processes.inspect(pid)
+        except TimedOut:
+            there = means.processes.look(pid)
+            if there is None or not shard.argv:
+                return None
+            return KeptProcess(pid=pid, started=there.started, argv=tuple(shard.argv))
+        if seen is None:
+            return None
+        if seen.argv:
+            return KeptProcess(pid=seen.pid, started=seen.started, argv=seen.argv)
+        await means.clock.sleep(_LOOK_EVERY)
+    return None
 
 
 def _why(error: OSError, means: Means) -> str:
@@ -120,7 +137,7 @@ def _command(
         devices=spec.devices,
         shard=shard_name(means.cluster, means.node, spec.replica, spec.rank),
         state=means.state,
-        own=command.env,
+        own={**network_environment(spec), **command.env},
     )
     return command.argv, environment
 

@@ -27,6 +27,7 @@ from llmgw_agent.supervise.ending import anything_left, end_processes
 from llmgw_agent.supervise.launch import launch, note_process, save
 from llmgw_agent.supervise.means import Means, ShardFailed
 from llmgw_agent.supervise.prepare import OptionsKnown, Prepared, prepare
+from llmgw_agent.supervise.pulse import watch
 from llmgw_agent.supervise.race import StopWanted, race
 from llmgw_agent.supervise.ready import until_ready
 from llmgw_agent.supervise.shard import Shard
@@ -41,6 +42,9 @@ FETCH_LIMIT = 6 * 3600.0
 
 STOP_LIMIT = 15.0
 """Seconds between SIGTERM and SIGKILL for an engine that this agent does not know."""
+
+ASKED_FOR = 10.0
+"""Seconds for which an adopted engine is asked, however long ago it was launched."""
 
 _LOOK = 0.5
 _CAUSE_LINES = 200
@@ -161,7 +165,15 @@ class Life:
     async def _serve(self) -> None:
         if self._exit is None:
             raise StopWanted
-        rc = await self._or_stop(_result(self._exit), None)
+        adapter = self._shard.adapter
+        pulse = None
+        if adapter is not None and self._shard.spec.rank == 0:
+            pulse = self._tasks.create_task(watch(self._shard, adapter, self._means))
+        try:
+            rc = await self._or_stop(_result(self._exit), None)
+        finally:
+            if pulse is not None:
+                pulse.cancel()
         raise self._why_ended(rc)
 
     async def _or_stop(self, work: Coroutine[Any, Any, T], until: float | None) -> T:
@@ -195,7 +207,8 @@ class Life:
         """Return when a start-up has taken too long, in monotonic seconds.
 
         A profile's own limit counts from the start command, downloads included; the engine's
-        default from the launch.
+        default from the launch. One that is adopted is asked in any case: it may have become ready
+        while no agent watched, and the wall clock, by which it was launched, may have been set.
         """
         shard, clock = self._shard, self._means.clock
         launched = shard.launched if shard.launched is not None else clock.now()
@@ -205,7 +218,8 @@ class Life:
             limit = shard.adapter.ready_limit if shard.adapter else STOP_LIMIT
         elif not shard.adopted:
             return self._began + limit
-        return clock.monotonic() + max(0.0, limit - since_launch)
+        least = ASKED_FOR if shard.adopted else 0.0
+        return clock.monotonic() + max(least, limit - since_launch)
 
     def _late(self) -> ShardFailed:
         shard = self._shard
@@ -235,7 +249,7 @@ class Life:
         shard, means = self._shard, self._means
         reason = failure.message if failure else shard.stop_reason or shard.reason
         cause = failure.cause if failure else None
-        if shard.state != STOPPING and (failure is None or anything_left(shard, means)):
+        if shard.state != STOPPING and (failure is None or await anything_left(shard, means)):
             shard.move(STOPPING, reason, cause)
         limit = shard.adapter.stop_limit if shard.adapter else STOP_LIMIT
         await end_processes(shard, means, ask=ask, limit=limit)

@@ -14,6 +14,8 @@ from llmgw_agent.supervise.means import Means, ShardFailed
 from llmgw_agent.supervise.shard import Shard
 
 _HELP_LIMIT = 30.0
+_HELP_MOST = 512 << 10
+"""Bytes of a program's help; llama-server's has some tens of thousands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,7 @@ async def _ask(adapter: Adapter, program: Program, means: Means) -> frozenset[st
         done = await means.processes.run(
             [*program.start, *(adapter.help_arguments or ())],
             timeout=_HELP_LIMIT,
+            most=_HELP_MOST,
             env=environment,
         )
     except NotFound as error:

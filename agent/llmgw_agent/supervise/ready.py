@@ -14,6 +14,8 @@ log = get(__name__)
 
 _POLL = 0.25
 _ANSWER_LIMIT = 5.0
+_ANSWER_MOST = 1 << 20
+"""Bytes of an answer: of a metrics page the status is looked at alone."""
 _UNKEYED_WAIT = 2.0
 """Seconds in which an engine that found its port taken has surely ended."""
 _REFUSALS = frozenset({401, 403})
@@ -27,7 +29,7 @@ async def until_ready(shard: Shard, adapter: Adapter, means: Means) -> None:
         ShardFailed: another service answers on its port.
     """
     while True:
-        answer = await _ask(shard, means, adapter.ready_path, with_key=True)
+        answer = await ask(shard, means, adapter.ready_path, with_key=True)
         if answer is not None and answer.status == 200:
             shard.keyed = await _keyed(shard, adapter, means)
             return
@@ -45,24 +47,31 @@ async def _keyed(shard: Shard, adapter: Adapter, means: Means) -> bool:
     if shard.key is None:
         await means.clock.sleep(_UNKEYED_WAIT)
         return False
-    own = await _ask(shard, means, adapter.metrics_path, with_key=True)
+    own = await ask(shard, means, adapter.metrics_path, with_key=True)
     if own is not None and own.status in _REFUSALS:
         words = f"port {shard.port}: another service answers there and refuses this replica's key"
         raise ShardFailed(PORT_TAKEN, words)
-    without = await _ask(shard, means, adapter.metrics_path, with_key=False)
+    without = await ask(shard, means, adapter.metrics_path, with_key=False)
     keyed = without is not None and without.status in _REFUSALS
     if not keyed:
         log.warning("an engine answers without its key", shard=shard.name, port=shard.port)
     return keyed
 
 
-async def _ask(shard: Shard, means: Means, path: str, *, with_key: bool) -> HttpAnswer | None:
-    headers = {}
-    if with_key and shard.key is not None:
-        headers["authorization"] = f"Bearer {shard.key.reveal()}"
+def headers_of(shard: Shard) -> dict[str, str]:
+    """Return what a request to a shard's engine shows: its key, where it has one."""
+    return {} if shard.key is None else {"authorization": f"Bearer {shard.key.reveal()}"}
+
+
+async def ask(shard: Shard, means: Means, path: str, *, with_key: bool) -> HttpAnswer | None:
+    """Return what an engine answers at a path; None when it does not."""
     try:
         return await means.http.request(
-            "GET", f"{base_url(shard)}{path}", headers=headers, timeout=_ANSWER_LIMIT
+            "GET",
+            f"{base_url(shard)}{path}",
+            headers=headers_of(shard) if with_key else {},
+            timeout=_ANSWER_LIMIT,
+            most=_ANSWER_MOST,
         )
     except LlmgwError:
         return None

@@ -14,12 +14,14 @@ from llmgw.model.shard import (
     STARTING,
     STOPPED,
     STOPPING,
+    STUCK,
     ComputeReport,
     Progress,
     ShardSpec,
     ShardStatus,
 )
 from llmgw_agent.engines.adapter import Adapter
+from llmgw_agent.parse.engine_metrics import EngineUse
 from llmgw_agent.supervise.book import Kept, KeptProcess
 from llmgw_agent.supervise.engine_log import EngineLog
 
@@ -28,12 +30,13 @@ log = get(__name__)
 Report = Callable[[ShardStatus], None]
 
 LAST_LINES = 20
-"""Lines of output that a failure carries."""
+"""Lines of output that a failure carries, and what is stuck."""
 
 _WAYS: Final = {
     FETCHING: frozenset({STARTING, STOPPING, FAILED}),
     STARTING: frozenset({READY, STOPPING, FAILED}),
-    READY: frozenset({STOPPING, FAILED}),
+    READY: frozenset({STUCK, STOPPING, FAILED}),
+    STUCK: frozenset({READY, STOPPING, FAILED}),
     STOPPING: frozenset({STOPPED, FAILED}),
     STOPPED: frozenset[str](),
     FAILED: frozenset[str](),
@@ -83,6 +86,8 @@ class Shard:
         self.compute: ComputeReport | None = None
         self.keyed: bool | None = None
         self.adopted: bool | None = None
+        self.use: EngineUse | None = None
+        """What its engine said last that it has to do; None: nothing, or nothing lately."""
         self.was_ready = False
         self.term_sent = False
         self.stop_wanted = asyncio.Event()
@@ -176,6 +181,15 @@ class Shard:
             self._progress_told = now
             self.tell()
 
+    def note_use(self, use: EngineUse | None) -> None:
+        """Note what the engine has to do; it goes up with the heartbeat."""
+        self.use = use
+
+    def stick(self, words: str) -> None:
+        """Say that the engine is there and does nothing, with what it said last."""
+        if self.state == READY:
+            self.move(STUCK, words)
+
     def want_stop(self, reason: str | None) -> None:
         """Ask for its end; asking again changes nothing."""
         if not self.stop_wanted.is_set():
@@ -196,7 +210,7 @@ class Shard:
             port=self.port,
             progress=self.progress,
             compute=self.compute,
-            last_lines=self.log.last(LAST_LINES) if self.state == FAILED else None,
+            last_lines=self.log.last(LAST_LINES) if self.state in {FAILED, STUCK} else None,
             spec=self.spec if with_spec else None,
             keyed=self.keyed,
             adopted=self.adopted,

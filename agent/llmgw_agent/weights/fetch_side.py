@@ -39,6 +39,14 @@ class FetchOrder(Record, frozen=True, kw_only=True):
     cache: str
     """llmgw's own directory of weights."""
     allow_http: bool = False
+    check_only: bool = False
+    """Fetch nothing: `Checked` is answered."""
+
+
+class Checked(Record, frozen=True, kw_only=True):
+    """Nothing speaks against the source; whether its weights are here."""
+
+    held: bool
 
 
 class Fetched(Record, frozen=True, kw_only=True):
@@ -65,6 +73,19 @@ async def fetch(order: FetchOrder, fetcher: Fetcher, clock: Clock, tell: Tell) -
             _check_head(file)
             held = _finish(order, work, file, clock)
     return Fetched(path=str(held))
+
+
+async def check(order: FetchOrder, fetcher: Fetcher) -> Checked:
+    """Say whether a source's weights are in the cache, or could be brought there.
+
+    Raises:
+        LlmgwError: as `Fetcher.check`.
+    """
+    cache = Path(order.cache)
+    if set_path(cache, cache_name(order.source)) is not None:
+        return Checked(held=True)
+    await fetcher.check(cache)
+    return Checked(held=False)
 
 
 def _check_head(file: Path) -> None:
@@ -120,11 +141,20 @@ async def resolve(host: str) -> tuple[str, ...]:
     return tuple(str(entry[4][0]) for entry in found)
 
 
-async def _answer(line: bytes, tell: Tell) -> Fetched:
+async def answer(
+    order: FetchOrder, fetcher: Fetcher, clock: Clock, tell: Tell
+) -> Checked | Fetched:
+    """Do what an order says."""
+    if order.check_only:
+        return await check(order, fetcher)
+    return await fetch(order, fetcher, clock, tell)
+
+
+async def _answer(line: bytes, tell: Tell) -> Checked | Fetched:
     order = msgspec.json.decode(line, type=FetchOrder)
     clock = SystemClock()
     # The one place of this process that looks at its environment: it is a process's top.
-    return await fetch(order, fetcher_of(order, os.environ, clock), clock, tell)
+    return await answer(order, fetcher_of(order, os.environ, clock), clock, tell)
 
 
 if __name__ == "__main__":

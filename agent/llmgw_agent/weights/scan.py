@@ -8,9 +8,11 @@ from functools import lru_cache
 from pathlib import Path
 
 from llmgw.base.errors import Unreadable
+from llmgw.formats.gguf import read_gguf
+from llmgw.formats.safetensors import LENGTH_BYTES, header_length, read_safetensors
 from llmgw_agent.parse.weights_head import HEAD_BYTES, kind_of
 from llmgw_agent.weights.cache import HeldSet
-from llmgw_agent.weights.gguf_size import gguf_size
+from llmgw_agent.weights.shape import shape_of
 
 _DEPTH = 4
 _ENTRIES = 20_000
@@ -20,7 +22,6 @@ _SPLIT = re.compile(
     r"(?P<stem>.+)-\d{5}-of-(?P<parts>\d{5})\.(?P<ending>gguf|safetensors)\Z", re.ASCII
 )
 _INDEX = ".safetensors.index.json"
-_LARGEST_HEADER = 64 << 20
 
 
 def sets_below(directory: Path) -> tuple[HeldSet, ...]:
@@ -59,7 +60,8 @@ def _ggufs(files: list[Path]) -> Iterator[HeldSet]:
         names = _all_splits(file.name)
         if file.name == names[0] and sizes.keys() >= set(names):
             total = sum(sizes[name] for name in names)
-            yield HeldSet(name=str(file), path=str(file), size_bytes=total, ours=False)
+            shape = shape_of(file, tuple(file.with_name(name) for name in names))
+            yield HeldSet(name=str(file), path=str(file), size_bytes=total, ours=False, shape=shape)
 
 
 def _all_splits(name: str) -> tuple[str, ...]:
@@ -88,7 +90,10 @@ def _safetensors(folder: Path, files: list[Path], indexes: list[Path]) -> HeldSe
     for wanted in sets:
         if wanted and wanted <= sizes.keys():
             total = sum(sizes[name] for name in wanted)
-            return HeldSet(name=str(folder), path=str(folder), size_bytes=total, ours=False)
+            shape = shape_of(folder, tuple(folder / name for name in wanted))
+            return HeldSet(
+                name=str(folder), path=str(folder), size_bytes=total, ours=False, shape=shape
+            )
     return None
 
 
@@ -129,18 +134,10 @@ def _read_gguf(file: Path, size: int) -> bool:
     with file.open("rb") as data:
         kind_of(data.read(HEAD_BYTES), file.name)
         data.seek(0)
-        return size >= gguf_size(data)
+        return size >= read_gguf(data).size_bytes
 
 
 def _read_safetensors(file: Path, size: int) -> bool:
     with file.open("rb") as data:
-        length = int.from_bytes(data.read(8), "little")
-        if not 2 <= length <= min(_LARGEST_HEADER, size):
-            return False
-        text = data.read(length)
-    try:
-        header = json.loads(text)
-        ends = [t["data_offsets"][1] for name, t in header.items() if name != "__metadata__"]
-        return bool(size == 8 + length + max(ends, default=0))
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
-        raise Unreadable(f"{file.name}: its header is none of safetensors") from error
+        length = header_length(data.read(LENGTH_BYTES))
+        return length < size and size == read_safetensors(data.read(length)).size_bytes

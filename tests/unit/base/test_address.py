@@ -32,6 +32,29 @@ def test_what_is_no_address_is_quoted_with_its_field(text: str) -> None:
     assert caught.value.hint == "write it like head-1:7442"
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("a:1,b:2", "one address each, like head-1:7442"),
+        ("::1:7442", "an IPv6 address stands in brackets, like [::1]:7442"),
+        ("fe80::1", "an IPv6 address stands in brackets, like [::1]:1"),
+        ("a b:1", "write it like head-1:7442"),
+        ("a\x1b]0;x\x07:1", "write it like head-1:7442"),
+        ("[head]:1", "write it like head-1:7442"),
+        ("[::1:1", "write it like head-1:7442"),
+        ("http://head:1", "without http://, like head-1:7442"),
+        ("head:\u0663", "write it like head-1:7442"),
+        ("me@head:1", "write it like head-1:7442"),
+        ("head\n:1", "write it like head-1:7442"),
+    ],
+)
+def test_what_is_wrong_with_an_address_is_said(text: str, hint: str) -> None:
+    with pytest.raises(Usage) as caught:
+        host_and_port(text)
+    assert caught.value.message == f"{text!r} is not an address"
+    assert caught.value.hint == hint
+
+
 def test_port_0_is_for_who_listens_alone() -> None:
     assert host_and_port("[::1]:0", "listen", listening=True) == ("::1", 0)
     with pytest.raises(Usage):

@@ -1,11 +1,20 @@
+import math
 from contextlib import suppress
+from datetime import UTC
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from llmgw.base.errors import Unreadable
-from llmgw.base.units import counted, parse_seconds, show_bytes, show_seconds
+from llmgw.base.units import (
+    counted,
+    parse_seconds,
+    show_bytes,
+    show_moment,
+    show_number,
+    show_seconds,
+)
 
 
 @pytest.mark.parametrize(
@@ -49,3 +58,43 @@ def test_no_text_makes_the_reader_raise_anything_but_unreadable(text: str) -> No
 def test_a_count_comes_with_its_noun():
     assert [counted(number, "disk") for number in (0, 1, 2)] == ["0 disks", "1 disk", "2 disks"]
     assert counted(2, "entry", "entries") == "2 entries"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "-"),
+        (math.nan, "-"),
+        (-math.inf, "-"),
+        (-0.0, "0"),
+        (-0.2, "0"),
+        (-5.0, "-5"),
+        (699.6, "700"),
+        (1e308, "1.0e+308"),
+        (10**18, "1.0e+18"),
+    ],
+)
+def test_a_number_is_shown_short_whatever_it_is(value: float | None, text: str) -> None:
+    assert show_number(value) == text
+
+
+def test_a_number_has_as_many_digits_as_asked_for() -> None:
+    assert show_number(1.256, 2) == "1.26"
+
+
+@pytest.mark.parametrize("nonsense", [math.nan, math.inf, -math.inf, 1e308, -1e308])
+def test_what_another_machine_may_say_is_shown_short_and_raises_nothing(nonsense: float) -> None:
+    assert show_seconds(nonsense) == "-"
+    assert show_moment(nonsense) == "-"
+    assert len(show_number(nonsense)) <= 9
+    assert len(show_bytes(nonsense)) <= 12
+
+
+@pytest.mark.parametrize("at", [None, 1e11 * 5, 1e18, -1e18, 253402300800.0])
+def test_a_moment_that_is_in_no_year_is_a_dash(at: float | None) -> None:
+    assert show_moment(at, zone=UTC) == "-"
+
+
+def test_a_moment_is_shown_in_its_zone_and_pattern() -> None:
+    assert show_moment(1_800_014_400.0, zone=UTC) == "2027-01-15 12:00:00"
+    assert show_moment(1_800_014_400.0, "%H:%M", UTC) == "12:00"

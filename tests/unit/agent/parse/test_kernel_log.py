@@ -258,7 +258,7 @@ XID_13 = "NVRM: Xid (PCI:0000:38:00): 13, pid=7, name=a, b, Graphics Exception"
         ("2024-11-15T12:02:03.470068Z n1 kernel: ", LogTime(at=utc(15, 12, 2, 3, 470068))),
         ("Nov  5 12:02:03 n1 kernel: [    5.250000] ", LogTime(stamp="Nov  5 12:02:03")),
         ("[Fri Nov 15 12:02:03 2024] ", LogTime(stamp="Fri Nov 15 12:02:03 2024")),
-        ("2024-99-15T12:02:03+0000 n1 kernel: ", LogTime()),
+        ("2024-99-15T12:02:03+0000 n1 kernel: ", LogTime(stamp="2024-99-15T12:02:03+0000")),
         ("", LogTime()),
     ],
 )
@@ -403,3 +403,45 @@ def test_what_a_user_made_the_kernel_repeat_is_no_error_of_a_card(log: str):
 def test_further_lines_of_the_driver_s_own_message_are_read():
     log = f"3,10,1000000,-;NVRM: what comes first\\x0a{XID_79}"
     assert [event.pci for event in read(log) if isinstance(event, XidEvent)] == ["0000:19:00"]
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        # Facility 1, that of programs, and every level: the number is 8 * facility + level.
+        *(f"{8 + level},10,1000000,-;{XID_79}" for level in range(8)),
+        f"2047,10,1000000,-;{XID_79}",
+        f"12,10,1000000,-;NVRM: what comes first\\x0a{XID_79}",
+        f"12,10,1000000,-;NVRM: what comes first\n{XID_79}",
+        # As `dmesg -x` names it, and `dmesg -r` numbers it.
+        f"user  :notice: [    1.000000] {XID_79}",
+        f"local0:err   : [    1.000000] {XID_79}",
+        f"<12>[    1.000000] {XID_79}",
+    ],
+)
+def test_what_a_program_wrote_into_the_log_is_no_error_of_a_card(log: str):
+    assert read(log) == ()
+
+
+@pytest.mark.parametrize("head", ["3,10,1000000,-;", "kern  :err   : [    1.000000] "])
+def test_what_the_kernel_says_itself_is(head: str):
+    assert [type(event) for event in read(f"{head}{XID_79}")] == [XidEvent]
+
+
+@pytest.mark.parametrize(
+    ("head", "stamp"),
+    [
+        ("3,10,999999999999999999,-;", "999999999999999999"),
+        ("[999999999999.000000] ", "999999999999.000000"),
+        ("2025-13-45T99:99:99+0000 n1 kernel: ", "2025-13-45T99:99:99+0000"),
+        ("9999-12-31T23:59:59+0000 n1 kernel: ", "9999-12-31T23:59:59+0000"),
+        ("0001-01-01T00:00:00+0000 n1 kernel: ", "0001-01-01T00:00:00+0000"),
+    ],
+)
+def test_a_time_that_is_none_is_kept_as_it_is_written_and_still_begins_a_message(
+    head: str, stamp: str
+):
+    (event,) = read(f"{head}{XID_79}")
+    assert event.when == LogTime(stamp=stamp)
+    forged = f"[    1.000000] NVRM: x\n{head}tmpfs: Unknown parameter 'x\n{XID_79}"
+    assert read(forged) == ()

@@ -138,6 +138,18 @@ def test_layers_said_to_be_offloaded_without_any_buffer_line_prove_nothing():
     assert computes_on_gpu(report) is None
 
 
+def test_a_buffer_whose_size_is_not_told_leaves_open_what_is_computed_on():
+    text = [
+        "load_tensors: offloaded 29/29 layers to GPU",
+        "     Vulkan0 model buffer size = N/A MiB",
+        "  CPU_Mapped model buffer size =   157.65 MiB",
+    ]
+    report = read_compute(text)
+    assert report is not None
+    assert (report.back_end, report.layers_offloaded, report.layers) == (None, None, 29)
+    assert computes_on_gpu(report) is None
+
+
 def test_a_fitting_pass_is_not_the_load():
     once = lines("llama.cpp/vulkan-29of29.txt")
     fitting = [line.replace("604.15", "0.00").replace("157.65", "0.00") for line in once]

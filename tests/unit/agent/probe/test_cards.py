@@ -1,5 +1,6 @@
 """Cards and their readings over time: no hang or error hides a card, and old values go."""
 
+import asyncio
 from collections.abc import Callable
 
 import msgspec
@@ -14,6 +15,7 @@ from llmgw_agent.parse.mig import NOTHING_CARVED
 from llmgw_agent.parse.nvidia_smi_errors import MISMATCH, NOT_LOADED
 from llmgw_agent.probe.card_reader import CardReader
 from llmgw_agent.probe.cards import SILENT, CardsProbe, card_probes
+from llmgw_agent.probe.probing import Probing
 from tests.fakes.cards import OTHER, UUID, FakeSmi, card, h100, no_library
 from tests.fakes.clock import FakeClock
 from tests.fakes.helper import FakeHelper, silent
@@ -212,3 +214,79 @@ async def test_instances_that_can_not_be_read_now_are_kept_as_unhealthy_and_the_
     readings[0] = CardsSeen(cards=(carved,))
     await probe.read()
     assert [device.unhealthy for device in probe.devices or ()] == [(), ()]
+
+
+class Slow:
+    """A helper that answers each question, after a time."""
+
+    def __init__(self, clock: FakeClock, seconds: float) -> None:
+        self._clock = clock
+        self._seconds = seconds
+
+    async def ask(self, request, answer, *, silence, progress=None):
+        await self._clock.sleep(min(self._seconds, silence))
+        if self._seconds > silence:
+            raise TimedOut(f"nvml_side: no answer within {silence:g} s")
+        return CardsSeen(cards=(card(),), driver="550.54.15")
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+async def through(minutes: float, probes, clock: FakeClock) -> tuple[set[bool], set[int]]:
+    """Run probes; return whether the card was ever out of order, and how many had readings."""
+    out_of_order, told = set(), set()
+    probings = [Probing(one, clock) for one in probes.all]
+    running = [asyncio.ensure_future(one.run()) for one in probings]
+    try:
+        await clock.advance(60)
+        for _ in range(int(minutes * 60)):
+            await clock.advance(1)
+            out_of_order.add(bool(only(probes.cards.devices or ()).unhealthy))
+            heartbeat = Heartbeat(sequence=1)
+            for one in probes.all:
+                heartbeat = one.onto_heartbeat(heartbeat)
+            told.add(len(heartbeat.devices or ()))
+    finally:
+        for one in running:
+            one.cancel()
+        for probing in probings:
+            await probing.close()
+    return out_of_order, told
+
+
+async def test_a_driver_that_answers_each_question_after_nineteen_seconds_is_not_silent(clock):
+    slow = Slow(clock, 19.0)
+    probes = card_probes(slow, FakeProcesses(MemoryFiles()), frozenset, clock)
+    assert await through(15, probes, clock) == ({False}, {1})
+
+
+class SlowProcesses(FakeProcesses):
+    """Tools that take their time."""
+
+    def __init__(self, clock: FakeClock, seconds: float) -> None:
+        super().__init__(MemoryFiles())
+        self._clock = clock
+        self._seconds = seconds
+
+    async def run(self, argv, **more):
+        await self._clock.sleep(self._seconds)
+        return await super().run(argv, **more)
+
+
+async def test_a_tool_that_takes_fourteen_seconds_a_run_does_not_make_a_card_silent(smi, clock):
+    processes = SlowProcesses(clock, 14.0)
+    processes.on_run = smi
+    probes = card_probes(FakeHelper(no_library), processes, frozenset, clock)
+    assert await through(15, probes, clock) == ({False}, {1})
+
+
+async def test_a_slow_driver_that_falls_silent_is_found_out(clock):
+    slow = Slow(clock, 19.0)
+    probes = card_probes(slow, FakeProcesses(MemoryFiles()), frozenset, clock)
+    assert await through(3, probes, clock) == ({False}, {1})
+    slow._seconds = 3600.0
+    # From a minute after it was asked in vain on, and without a break.
+    await through(1, probes, clock)
+    assert await through(3, probes, clock) == ({True}, {0})
+    assert only(probes.cards.devices or ()).unhealthy == (SILENT,)

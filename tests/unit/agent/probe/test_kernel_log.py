@@ -1,5 +1,6 @@
 """The source of driver errors: where it reads, what it adds to devices, what a card needs."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -238,6 +239,8 @@ async def test_the_journal_is_read_on_from_its_cursor(files):
         "--after-cursor=s=1;i=3",
     ]
     assert "-b" in processes.ran[0]
+    # All that came through the kernel log is -k's; what the kernel said itself has facility 0.
+    assert {"-k", "SYSLOG_FACILITY=0"} <= set(processes.ran[1])
 
 
 @pytest.mark.parametrize(
@@ -275,6 +278,15 @@ async def test_of_dmesg_nothing_is_counted_twice_because_its_last_line_has_no_en
     processes.on_run = lambda argv: Done(0, outputs.pop(0), "")
     dmesg = DmesgSource(processes)
     assert [await dmesg.news() for _ in range(3)] == [("a\nb\n",), (), ("c\n",)]
+    assert "--kernel" in processes.ran[0]
+
+
+async def test_a_line_of_dmesg_that_ends_like_the_last_one_is_another(files):
+    processes = FakeProcesses(files)
+    outputs = ["a b\nb\n", "a b\nb\na b\n", "a b\nc\n"]
+    processes.on_run = lambda argv: Done(0, outputs.pop(0), "")
+    dmesg = DmesgSource(processes)
+    assert [await dmesg.news() for _ in range(3)] == [("a b\nb\n",), ("a b\n",), ("c\n",)]
 
 
 async def test_a_dmesg_that_is_forbidden_says_so(files):
@@ -293,3 +305,68 @@ async def test_an_odd_failure_of_the_best_source_is_not_hidden_by_the_next(files
     with pytest.raises(Unreadable):
         await probe.read()
     assert second.asked == 0
+
+
+@pytest.mark.parametrize("lines", ["12,1,5000000,-;{}\n", "user  :err : [ 5.0] {}\n"])
+async def test_no_program_can_make_a_card_unhealthy_or_healthy_by_writing_into_the_log(
+    probe, source, lines
+):
+    loaded = "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12 2024"
+    source.answers = [LOST + lines.format(loaded), lines.format(LOST.partition(";")[2].strip())]
+    probe.onto_inventory(inventory(card(), card(1, "00000000:05:00.0")))
+    for _ in range(2):
+        await probe.read()
+    devices = probe.onto_inventory(inventory(card(), card(1, "00000000:05:00.0"))).devices
+    assert [one.unhealthy for one in devices or ()] == [(WORDS.replace("08:00", "07:00"),), ()]
+    health = probe.onto_heartbeat(Heartbeat(sequence=1)).health or ()
+    assert [[one.count for one in told.xids or ()] for told in health] == [[1], []]
+
+
+async def test_a_flood_of_cards_that_nobody_lists_is_told_and_hides_no_listed_one(probe, source):
+    flood = [LOST.replace("0000:01:00", f"{number:04x}:05:00") for number in range(1, 101)]
+    source.answers = ["".join([*flood, LOST, *flood])]
+    probe.onto_inventory(inventory(card()))
+    words = "65 cards need somebody; more than 64 cards that the driver does not list have errors"
+    with pytest.raises(Unreadable, match=words):
+        await probe.read()
+    assert only(probe.onto_inventory(inventory(card())).devices).unhealthy
+
+
+@pytest.mark.parametrize("microseconds", ["9" * 18, "9" * 20])
+async def test_a_time_that_is_none_costs_the_time_alone(probe, source, microseconds):
+    source.answers = [LOST.replace("5000000", microseconds)]
+    await probe.read()
+    device = only(probe.onto_inventory(inventory(card())).devices)
+    assert device.unhealthy == ("XID 79 (fell off the bus): reboot the machine",)
+    health = only(probe.onto_heartbeat(Heartbeat(sequence=1)).health)
+    assert [one.last_seen for one in health.xids or ()] == [None]
+
+
+@pytest.mark.parametrize("uptime", [b"nan 1", b"inf 1", b"1e308 1", b"-5 1", b"", b"x"])
+async def test_an_uptime_that_is_none_gives_errors_no_time(probe, source, files, uptime):
+    files.content[Path("/proc/uptime")] = uptime
+    source.answers = [LOST]
+    await probe.read()
+    device = only(probe.onto_inventory(inventory(card())).devices)
+    assert device.unhealthy == ("XID 79 (fell off the bus): reboot the machine",)
+
+
+async def test_a_long_log_is_read_in_slices_between_which_others_run(probe, source):
+    text = CRASH * 50_000
+    source.answers = [text]
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    running = asyncio.ensure_future(others())
+    await probe.read()
+    running.cancel()
+    # A slice of 16 KiB is read in some two milliseconds.
+    assert turns >= len(text) // (17 << 10)
+    probe.onto_inventory(inventory(card()))
+    health = only(probe.onto_heartbeat(Heartbeat(sequence=1)).health)
+    assert only(health.xids).count == 50_000

@@ -278,3 +278,11 @@ async def test_tools_that_vanish_after_they_answered_are_an_error(fabric: Fabric
     fabric.sminfo = {}
     with pytest.raises(LlmgwError, match="mlx5_0/1: sminfo: no such program"):
         await fabric.read()
+
+
+async def test_which_port_was_asked_last_is_forgotten_with_its_fabric(fabric: Fabric):
+    for number in range(1, 6):
+        fabric.sminfo = {"mlx5_0": sminfo(f"0x{number:016x}")}
+        with pytest.raises(Unreadable):
+            await fabric.read()
+    assert [*fabric.probe._turns] == ["0x0000000000000005"]

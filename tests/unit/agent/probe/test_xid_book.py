@@ -6,7 +6,13 @@ import pytest
 
 from llmgw.model.device import Xid
 from llmgw_agent.parse.kernel_log import XidEvent, read
-from llmgw_agent.probe.xid_book import MOST_CARDS, MOST_CODES, CardSigns, XidBook
+from llmgw_agent.probe.xid_book import (
+    MOST_AT_FIRST,
+    MOST_CODES,
+    MOST_UNLISTED,
+    CardSigns,
+    XidBook,
+)
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "xid"
 CARD = "0000:01:00"
@@ -211,16 +217,58 @@ def test_what_was_seen_last_is_named_first_and_only_some_of_it():
     assert reasons[-1] == "and 2 more kinds of XID"
 
 
-def test_a_log_that_is_full_of_cards_and_codes_stays_within_its_bounds():
+def others(count: int, code: int = 79) -> list[str]:
+    return [xid(code, card=f"{number:04x}:05:00") for number in range(1, count + 1)]
+
+
+def test_a_log_that_is_full_of_cards_and_kinds_stays_within_its_bounds():
+    known = book(*others(MOST_AT_FIRST + 30))
+    assert len(known.lasting()) == MOST_AT_FIRST
+    known.hold(())
+    assert len(known.lasting()) == MOST_UNLISTED
+    more(known, *others(MOST_UNLISTED + 30))
+    assert len(known.lasting()) == MOST_UNLISTED
+    more(known, *(xid(code) for code in range(MOST_CODES + 30)))
+    assert len(known.xids(CARD)) == MOST_CODES
+    assert "more than 64 cards that the driver does not list" in (known.left_out or "")
+    assert "more than 64 kinds" in (known.left_out or "")
+
+
+@pytest.mark.parametrize("count", [64, 5000])
+def test_a_listed_card_is_never_left_out_for_cards_that_nobody_lists(count: int):
     known = XidBook()
-    for number in range(MOST_CARDS + 30):
-        more(known, xid(79, card=f"{number:04x}:01:00"))
-        known.learn(f"{number:04x}:01:00", signs(since_reset=(1,)))
-    for code in range(MOST_CODES + 30):
-        more(known, xid(code, card="0000:01:00"))
-    assert len(known.lasting()) == MOST_CARDS
-    assert len(known.xids("0000:01:00")) == MOST_CODES
-    assert known.xids(f"{MOST_CARDS:04x}:01:00") == ()
+    known.hold({CARD})
+    more(known, *others(count), xid(79))
+    assert uncleared(known) == [79]
+    more(known, *others(count))
+    assert uncleared(known) == [79]
+
+
+def test_errors_of_before_the_cards_are_listed_are_kept_for_those_that_are():
+    known = book(xid(79), *others(200))
+    known.hold({CARD})
+    assert uncleared(known) == [79]
+    assert len(known.lasting()) == MOST_UNLISTED + 1
+
+
+def test_a_card_that_is_no_longer_listed_counts_among_those_that_nobody_lists():
+    known = XidBook()
+    known.hold({CARD})
+    more(known, xid(79))
+    known.hold(())
+    assert known.lasting() == (CARD,)
+    more(known, *others(MOST_UNLISTED))
+    assert known.xids(CARD) == ()
+
+
+def test_an_error_that_needs_somebody_is_never_left_out_for_ones_that_need_nobody():
+    harmless = [xid(code) for code in range(1000, 1000 + MOST_CODES)]
+    assert uncleared(book(*harmless, xid(79)))[:1] == [79]
+    assert uncleared(book(xid(79), *harmless))[:1] == [79]
+
+
+def test_a_time_in_no_year_is_left_out_of_the_words():
+    assert book(xid(46), at=1e18).reasons(CARD) == book(xid(46), at=None).reasons(CARD)
 
 
 def test_an_error_of_the_log_is_an_event_of_the_book():

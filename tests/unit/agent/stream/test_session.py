@@ -8,12 +8,14 @@ import msgspec
 import pytest
 
 from llmgw.base.errors import Unreachable
+from llmgw.model.catalog import PathSource
 from llmgw.model.commands import (
     Accepted,
     ApplySettings,
     CancelRequest,
     Command,
     Declined,
+    FetchWeights,
     LogsRead,
     ReadLogs,
     RemoveWeights,
@@ -22,6 +24,7 @@ from llmgw.model.commands import (
     StartShard,
     StopShard,
     WeightsRemoved,
+    WeightsState,
 )
 from llmgw.model.link import (
     AgentControl,
@@ -33,7 +36,7 @@ from llmgw.model.link import (
 )
 from llmgw.model.node import Filesystem, Heartbeat, Host, InstalledEngine, Inventory, WeightsHeld
 from llmgw.model.settings import EngineBuild, EngineOrder, NodeSettings
-from llmgw.model.shard import ShardStatus
+from llmgw.model.shard import Progress, ShardStatus
 from llmgw.model.weights import cache_name
 from tests.fakes.agent import FakeAgent, MemoryStream, welcome
 from tests.fakes.clock import FakeClock, settle
@@ -100,7 +103,8 @@ async def test_the_first_message_carries_everything_there_is_to_know(agent: Fake
         assert register is not None
         assert (register.node, register.boot, register.machine) == ("gpu-01", "b1", "boot-1")
         assert (register.address, register.labels) == ("10.0.0.1", {"rack": "3"})
-        assert set(register.features or ()) == {"shards", "settings", "logs", "remove_weights"}
+        known = {"shards", "settings", "logs", "remove_weights", "fetch", "nvlink_domain"}
+        assert set(register.features or ()) == known
         inventory = register.inventory
         assert inventory is not None
         assert inventory.engines_probed is True
@@ -449,6 +453,19 @@ async def test_weights_in_use_by_a_shard_are_named_when_some_are_removed(agent: 
         assert answer == WeightsRemoved(removed=("w-1",), refused=())
         assert spec.source is not None
         assert agent.weights.removals == [(("w-1",), frozenset({cache_name(spec.source)}))]
+
+
+async def test_weights_are_checked_and_fetched_on_request(agent: FakeAgent):
+    agent.weights.how_far = WeightsState(state="fetching", progress=Progress(words="downloading"))
+    source = PathSource(path="/models/tiny.gguf")
+    async with stream_of(agent) as open_:
+        for check_only in (True, False):
+            request = FetchWeights(source=source, check_only=check_only)
+            assert (await open_.ask(request)).answer == agent.weights.how_far
+        assert agent.weights.wanted == [(source, True), (source, False)]
+        unknown = (await open_.ask(FetchWeights(source=None))).answer
+        assert isinstance(unknown, Declined)
+        assert "does not know that kind of source" in unknown.words
 
 
 async def test_a_goodbye_ends_the_stream_with_the_wait_that_it_asks_for(agent: FakeAgent):

@@ -137,6 +137,20 @@ async def test_the_limit_of_a_start_up_goes_on_over_a_restart():
     assert [s.state for s in node.told if s.progress is None] == ["stopping", "failed"]
 
 
+async def test_an_engine_that_became_ready_while_no_agent_watched_is_asked_before_it_is_late():
+    node = FakeNode(ready=False)
+    async with node.agent() as supervisor:
+        await supervisor.start(shard_spec(ready_timeout=60), KEY)
+        await node.clock.advance(20)
+    node.told.clear()
+    node.ready = True
+    await node.clock.advance(100)
+    async with node.agent():
+        await node.clock.advance(5)
+    assert [s.state for s in node.told if s.progress is None] == ["ready"]
+    assert node.started[0].signals == []
+
+
 async def test_a_pid_that_another_process_got_is_neither_adopted_nor_killed(left: FakeNode):
     engine = left.started[0]
     engine.alive = False
@@ -405,3 +419,40 @@ def test_the_source_of_a_log_names_a_shard_or_is_refused():
     for source in ("", "a", "a/", "/0", "../../etc/passwd", "a/x", f"a/{'9' * 5000}", "a/\u0661"):
         with pytest.raises(NotFound, match="is no shard"):
             parse_source(source)
+
+
+async def test_an_engine_whose_memory_hangs_is_adopted_by_pid_and_start_time(left: FakeNode):
+    left.started[0].memory_readable = False
+    async with left.agent() as supervisor:
+        (status,) = supervisor.statuses()
+        assert (status.pid, status.adopted) == (left.started[0].pid, True)
+        await left.clock.advance(5)
+        assert left.started[0].signals == []
+
+
+async def test_a_process_that_hangs_under_a_recorded_pid_with_another_start_is_not_adopted(
+    left: FakeNode,
+):
+    left.started[0].memory_readable = False
+    left.started[0].started += 1
+    async with left.agent() as supervisor:
+        assert [s.state for s in supervisor.statuses()] == ["failed"]
+    assert left.started[0].signals == []
+
+
+async def test_an_engine_that_hangs_from_its_start_on_is_written_down():
+    node = FakeNode()
+    begun = node.processes.on_start
+
+    def hang(process: FakeProcess, log: Path) -> None:
+        process.memory_readable = False
+        begun(process, log)
+
+    node.processes.on_start = hang
+    node.ready = False
+    async with node.agent() as supervisor:
+        await supervisor.start(shard_spec(), KEY)
+        await node.clock.advance(0.1)
+    written = kept(node)
+    assert written.process is not None
+    assert (written.process.pid, written.process.argv) == (node.started[0].pid, written.argv)

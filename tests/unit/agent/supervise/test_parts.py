@@ -2,16 +2,21 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from llmgw.base.errors import NotFound, Refused, Usage
 from llmgw.base.secrets import Secret
-from llmgw.model.shard import ShardStatus
+from llmgw.model.shard import ShardSpec, ShardStatus
 from llmgw_agent.engines.llamacpp import LlamaCpp
 from llmgw_agent.supervise import engine_log
 from llmgw_agent.supervise.book import Book, parse_source
 from llmgw_agent.supervise.engine_log import RING_LINES, EngineLog
-from llmgw_agent.supervise.environment import engine_environment, shard_of
+from llmgw_agent.supervise.environment import (
+    engine_environment,
+    network_environment,
+    shard_of,
+)
 from llmgw_agent.supervise.life import how_it_ended
 from llmgw_agent.supervise.ports import PortRange, choose_port
 from llmgw_agent.supervise.shard import Shard
@@ -65,6 +70,15 @@ def test_cards_reach_an_engine_by_their_uuids():
         "LLMGW_SHARD": "s",
         "LLMGW_STATE": "t",
     }
+
+
+def test_shards_of_one_nvlink_domain_and_of_one_network_are_told_so():
+    spec = ShardSpec(replica="r", model="m", profile="p", fingerprint="f", engine="vllm")
+    assert network_environment(spec) == {}
+    joined = msgspec.structs.replace(spec, nvlink_domain="c0ffee/7")
+    assert network_environment(joined) == {"NCCL_MNNVL_ENABLE": "1"}
+    railed = msgspec.structs.replace(spec, network_ports=("mlx5_0/1", "mlx5_10/1"))
+    assert network_environment(railed) == {"NCCL_IB_HCA": "=mlx5_0:1,mlx5_10:1"}
 
 
 def test_an_engine_can_not_override_whose_it_is():

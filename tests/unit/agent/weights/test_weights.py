@@ -16,13 +16,14 @@ from llmgw.model.catalog import (
     PathSource,
     UrlSource,
 )
+from llmgw.model.commands import ABSENT, CHECKING, FAILED, FETCHING, HELD, WeightsState
 from llmgw.model.record import Record
 from llmgw.model.shard import Progress
 from llmgw.model.weights import cache_name
 from llmgw_agent.host.disk import LookAt, Looked, RemoveSets, Sets, SetsIn, SetsRemoved
 from llmgw_agent.weights.cache import HeldSet
 from llmgw_agent.weights.fetch import Weights
-from llmgw_agent.weights.fetch_side import Fetched, FetchOrder
+from llmgw_agent.weights.fetch_side import Checked, Fetched, FetchOrder
 from tests.fakes.clock import FakeClock, settle
 from tests.fakes.helper import FakeHelper, silent
 from tests.only import only
@@ -206,6 +207,64 @@ async def test_an_agent_that_stops_tells_those_who_wait(node: Node):
         await settle()
     with pytest.raises(Refused, match="stopping"):
         await waiting
+
+
+async def test_a_control_plane_is_told_of_what_is_held_without_looking(node: Node):
+    node.held = [held(cache_name(PACKAGE), 5)]
+    async with node.running() as weights:
+        for check_only in (True, False):
+            said = weights.state(PACKAGE, check_only=check_only)
+            assert said == WeightsState(state=HELD, size_bytes=5)
+    assert node.fetches == []
+
+
+async def test_what_a_control_plane_wants_is_fetched_once_with_the_shards_that_wait(node: Node):
+    async with node.running() as weights:
+        assert weights.state(URL, check_only=False).state == FETCHING
+        await settle()
+        shard = asyncio.ensure_future(weights.fetch(URL, ignore))
+        await settle()
+        only(node.fetches).release()
+        await shard
+        assert weights.state(URL, check_only=False).state == HELD
+
+
+async def test_a_check_asks_the_helper_whether_the_source_is_there(node: Node):
+    node.outcome = lambda order: Checked(held=False)
+    async with node.running() as weights:
+        assert weights.state(URL, check_only=True).state == CHECKING
+        await settle()
+        helper = only(node.fetches)
+        assert [order.check_only for order in helper.asked if isinstance(order, FetchOrder)] == [
+            True
+        ]
+        helper.release()
+        await settle()
+        assert weights.state(URL, check_only=True).state == ABSENT
+        assert helper.closed
+
+
+@pytest.mark.parametrize("source", [HubSource(repository="org/name"), MirrorSource(name="tiny")])
+async def test_a_check_of_what_is_not_fetched_yet_fails_in_words(node: Node, source):
+    async with node.running() as weights:
+        weights.state(source, check_only=True)
+        await settle()
+        said = weights.state(source, check_only=True)
+    assert said.state == FAILED
+    assert "fetches no weights from" in (said.words or "")
+    with pytest.raises(Refused, match="stopping"):
+        weights.state(source, check_only=True)
+
+
+async def test_a_fetch_that_a_control_plane_wanted_ends_when_it_asks_no_more(
+    node: Node, clock: FakeClock
+):
+    async with node.running() as weights:
+        weights.state(URL, check_only=False)
+        await settle()
+        await clock.advance(60)
+        await clock.advance(60)
+        assert only(node.fetches).cancelled == 1
 
 
 def held(name: str, size: int, *, ours: bool = True) -> HeldSet:

@@ -1,0 +1,1 @@
+"""File formats of models: bytes to records. Pure: whoever calls opens the file."""
