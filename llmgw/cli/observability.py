@@ -58,7 +58,11 @@ def export(
     Writes again over what an earlier export wrote, but not over a file that somebody changed since.
     """
     module = importlib.import_module("llmgw.observability.export")
-    given = {"targets": _targets(target), "token_file": token_file, "page": _page(runbook_base)}
+    given = {
+        "targets": _targets(target),
+        "token_file": _token_file(token_file),
+        "page": _page(runbook_base),
+    }
     options = module.Options(**{name: value for name, value in given.items() if value is not None})
     made: dict[str, str] = module.files(options)
     last = _text(directory / module.MANIFEST)
@@ -115,6 +119,12 @@ def _targets(given: list[str] | None) -> list[str] | None:
     for one in given or ():
         host_and_port(one, "--target", example="head-1:7441")
     return given or None
+
+
+def _token_file(given: str | None) -> str | None:
+    if given is not None and (not given.isprintable() or not given.strip()):
+        raise Usage(f"--token-file: {given!r} is no path", hint="as prometheus.yml will name it")
+    return given
 
 
 def _page(given: str | None) -> str | None:

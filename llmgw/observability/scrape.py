@@ -1,5 +1,6 @@
 """How Prometheus scrapes a cluster: one target a control plane, no exporter on nodes."""
 
+import shlex
 from collections.abc import Sequence
 
 from llmgw.observability.alerts.control import JOB
@@ -49,7 +50,7 @@ def scrape_config(
     if token_file is not None or not all(map(_is_loopback, targets)):
         place = token_file or TOKEN_FILE
         job["authorization"] = {"type": "Bearer", "credentials_file": place}
-        head = _HEAD + _ELSEWHERE.format(token_file=place)
+        head = _HEAD + _ELSEWHERE.format(token_file=shlex.quote(place))
     job["static_configs"] = [{"targets": list(targets)}]
     return to_yaml({"rule_files": [rules_file], "scrape_configs": [job]}, head=head)
 

@@ -8,10 +8,11 @@ from llmgw.base.errors import Unreadable
 from tests.fuzz.check import MS_PER_KB, complaint, slowness
 from tests.fuzz.corpus import by_name, recordings
 from tests.fuzz.mutate import mutated
+from tests.fuzz.runs import EACH, LENGTHS, edges, run_complaint
 
 
 def main() -> int:
-    """Run what was asked for; return 1 when a reader failed."""
+    """Run what was asked for, and runs of one character; return 1 when a reader failed."""
     asked = _arguments()
     names = asked.tool or list(by_name())
     if unknown := [name for name in names if name not in by_name()]:
@@ -25,9 +26,11 @@ def main() -> int:
         worst = max(slowness(name, file) for file in recordings(name))
         slow = " TOO SLOW" if worst > MS_PER_KB else ""
         failed += bool(slow)
-        print(f"{name:<22} {asked.examples} examples, {len(found)} failed, "
+        runs = list(_runs(name))
+        failed += bool(runs)
+        print(f"{name:<22} {asked.examples} examples, {len(found)} failed, {len(runs)} runs, "
               f"{worst:.2f} ms a KB at worst{slow}", flush=True)  # fmt: skip
-        for file, seed, words in found[: asked.show]:
+        for file, seed, words in (*found[: asked.show], *runs[: asked.show]):
             print(f"    ({name!r}, {file!r}, {seed}): {words}", flush=True)
     return 1 if failed else 0
 
@@ -39,6 +42,16 @@ def _failures(name: str, examples: int, begin: int) -> Iterator[tuple[str, int, 
         words = complaint(name, file, seed)
         if words is not None:
             yield file, seed, words
+
+
+def _runs(name: str) -> Iterator[tuple[str, int, str]]:
+    """Yield the runs of one character that a reader failed on: file, number, words."""
+    for length in LENGTHS:
+        for file in edges(name):
+            for number in range(EACH):
+                words = run_complaint(name, file, number, length)
+                if words is not None:
+                    yield file, number, words
 
 
 def _show(name: str, file: str, seed: int) -> int:

@@ -1,12 +1,12 @@
 """Which recorded outputs each reader is given."""
 
 from functools import cache
-from pathlib import Path
 
 from llmgw_agent.parse.catalog import tools
 from llmgw_agent.parse.tool import Tool
+from tests.fuzz.further import FIXTURES, FURTHER
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
+__all__ = ["FIXTURES"]
 
 ELSEWHERE = {
     "cpuinfo": "proc/cpuinfo-*",
@@ -23,12 +23,15 @@ ELSEWHERE = {
 @cache
 def by_name() -> dict[str, Tool]:
     """Return all readers by name."""
-    return {tool.name: tool for tool in tools()}
+    return {tool.name: tool for tool in (*tools(), *(further.tool for further in FURTHER))}
 
 
 @cache
 def recordings(tool: str) -> dict[str, str]:
     """Return the recorded texts of a tool by file name, without those of others in its folder."""
+    for further in FURTHER:
+        if further.tool.name == tool:
+            return further.texts()
     pattern = ELSEWHERE.get(tool, f"{tool}/*")
     others = {
         path for name, other in ELSEWHERE.items() if name != tool for path in FIXTURES.glob(other)

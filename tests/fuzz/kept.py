@@ -5,4 +5,6 @@ KEPT: tuple[tuple[str, str, int], ...] = (
     ("statfs", "stat-f.txt", 1786),
     ("xid", "row-remapper-63.txt", 10519),
     ("xid", "journal-german-79.txt", 10984),
+    ("llamacpp-log", "vulkan-29of29.txt", 40),
+    ("llamacpp-log", "cuda-62of62-2025.txt", 189),
 )

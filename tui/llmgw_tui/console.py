@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from pathlib import Path
+from shlex import quote
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -188,7 +189,7 @@ class Console:
         """Return the command line that shows the same as the screen."""
         said = self.look.context
         command = self.view.command()
-        return command.replace(" ctl ", f" ctl --context {said} ", 1) if said else command
+        return command.replace(" ctl ", f" ctl --context {quote(said)} ", 1) if said else command
 
     def _shortcuts(self) -> tuple[Shortcut, ...]:
         """Return the keys of the key bar, without those that would do nothing here."""

@@ -16,7 +16,7 @@ from llmgw_tui.draw.places import (
     REPLICAS,
     Place,
 )
-from llmgw_tui.draw.states import node_state, replica_state
+from llmgw_tui.draw.states import replica_state
 from llmgw_tui.store.fleet import Fleet
 from llmgw_tui.store.query import fuzzy
 from llmgw_tui.themes.palette import PALETTES
@@ -74,8 +74,8 @@ def _all(hands: Hands) -> Iterable[Choice]:
     for number, name in enumerate(SCREENS, 1):
         yield Choice(name, f"screen {number}", partial(hands.go, Place(name)))
     fleet = hands.fleet
-    for name, node in fleet.nodes.items():
-        yield Choice(f"node {name}", node_state(node, ()).word, _to(hands, NODE, name))
+    for name in fleet.nodes:
+        yield Choice(f"node {name}", fleet.state_of(name), _to(hands, NODE, name))
     for name, entry in fleet.models.items():
         yield Choice(f"model {entry.model.name}", "", _to(hands, MODEL, name))
     for name, replica in fleet.replicas.items():

@@ -7,7 +7,8 @@ _UP = {"state": "ACTIVE", "phys_state": "LinkUp", "link_layer": "InfiniBand"}
 _DOWN = {"state": "DOWN", "phys_state": "Polling", "link_layer": "InfiniBand"}
 _INIT = {"state": "INIT", "phys_state": "LinkUp", "link_layer": "InfiniBand"}
 _FABRIC = {"fabric": "0x0002c9030065f6c0"}
-_MASTER = {**_FABRIC, "guid": "0x0002c9030065f6c0"}
+_SECOND = {"fabric": "0x0002c9030065f6d0"}
+_SECOND_PORT = {**PORT, "adapter": "mlx5_7"}
 _DOMAIN = {**GPU, "cluster_uuid": "6f2e9f0a-0000-0000-0000-00000000ab01", "clique": "1"}
 
 _ERRORS = (
@@ -29,8 +30,8 @@ PORT_DOWN = Alert(
     meaning="A port that carried traffic does so no more. Replicas over several nodes that use it"
     " stop or become slow. A port that was never plugged in does not fire.",
     steps="""
-        - `llmgw ctl node NODE` shows its state: `Polling` is a link without a partner
-          (cable, transceiver, switch port), `Disabled` was switched off.
+        - `llmgw ctl node NODE` shows its state: `polling` is a link without a partner
+          (cable, transceiver, switch port), `disabled` was switched off.
         - Look at the other end: is the switch up, are its other ports?
         - `ibstat` and, with permission, `iblinkinfo` on the node name the partner.
     """,
@@ -172,20 +173,25 @@ MASTERS = Alert(
     ),
 )
 
+_SAW = "max by (fabric, node, adapter, port) (max_over_time(llmgw_ib_port_master[1d]))"
+_IS_THAT_PORT = "on (node, adapter, port)"
+
 NO_MASTER = Alert(
     name="LlmgwFabricNoMaster",
-    expr="""(
-  count(llmgw_ib_port_active{link_layer="InfiniBand"} == 1)
-  and count(max_over_time(llmgw_fabric_master_sm[1d]))
+    expr=f"""count by (fabric) (
+  {_SAW}
+  and {_IS_THAT_PORT} llmgw_ib_port_active{{link_layer="InfiniBand"}} == 1
+  unless {_IS_THAT_PORT} llmgw_ib_port_master
 )
-unless count(llmgw_fabric_master_sm)""",
+unless count by (fabric) ({_SAW} and {_IS_THAT_PORT} llmgw_ib_port_master)""",
     hold="10m",
     severity=CRITICAL,
-    summary="No subnet manager is master of any InfiniBand fabric",
-    description="Active ports: {{ $value }}. No node sees a master subnet manager any more.",
-    meaning="There was a master subnet manager within the last day, and no node sees one now. Ports"
-    " that are active stay so for a while; a port that comes up, or a link that changes, is not"
-    " routed.",
+    summary="No subnet manager is master of fabric {{ $labels.fabric }} any more",
+    description="Active ports that saw this master within a day and see none now: {{ $value }}.",
+    meaning="Ports saw a master subnet manager within the last day, and none of them sees one now,"
+    " neither that one nor another that took its place. Ports that are active stay so for a while;"
+    " a port that comes up, or a link that changes, is not routed. A fabric that had several"
+    " masters one after the other within the day is told of under each.",
     steps="""
         - Start the subnet manager again (opensm, UFM, or the one in a switch).
         - `sminfo` on a node says whether there is one: if it answers, the agents may have
@@ -196,16 +202,40 @@ unless count(llmgw_fabric_master_sm)""",
             at="25m",
             series={
                 series("llmgw_ib_port_active", {**PORT, **_UP}): "1x40",
-                series("llmgw_fabric_master_sm", _MASTER): "1 1 1 stale",
+                series("llmgw_ib_port_master", {**PORT, **_FABRIC}): "1 1 1 stale",
             },
-            fires=({},),
+            fires=(_FABRIC,),
             value="1",
         ),
+        # Of two fabrics one has lost its master.
         Case(
             at="25m",
             series={
                 series("llmgw_ib_port_active", {**PORT, **_UP}): "1x40",
-                series("llmgw_fabric_master_sm", _MASTER): "1x40",
+                series("llmgw_ib_port_active", {**_SECOND_PORT, **_UP}): "1x40",
+                series("llmgw_ib_port_master", {**PORT, **_FABRIC}): "1 1 1 stale",
+                series("llmgw_ib_port_master", {**_SECOND_PORT, **_SECOND}): "1x40",
+            },
+            fires=(_FABRIC,),
+            value="1",
+        ),
+        # Another one took its place.
+        Case(
+            at="25m",
+            series={
+                series("llmgw_ib_port_active", {**PORT, **_UP}): "1x40",
+                series("llmgw_ib_port_master", {**PORT, **_FABRIC}): "1 1 1 stale",
+                series("llmgw_ib_port_master", {**PORT, **_SECOND}): "_ _ _ _ 1x40",
+            },
+        ),
+        # One port of two sees it no more: that is the port's fault.
+        Case(
+            at="25m",
+            series={
+                series("llmgw_ib_port_active", {**PORT, **_UP}): "1x40",
+                series("llmgw_ib_port_active", {**_SECOND_PORT, **_UP}): "1x40",
+                series("llmgw_ib_port_master", {**PORT, **_FABRIC}): "1 1 1 stale",
+                series("llmgw_ib_port_master", {**_SECOND_PORT, **_FABRIC}): "1x40",
             },
         ),
         Case(at="25m", series={series("llmgw_ib_port_active", {**PORT, **_UP}): "1x40"}),

@@ -6,16 +6,27 @@ from llmgw.observability.alerts.series import NODE, series
 _DISK = {**NODE, "mount": "/var/lib/llmgw-weights", "type": "ext4", "shared": "false"}
 _SHARED = {**NODE, "mount": "/models", "type": "nfs4", "shared": "true"}
 _CERTIFICATE = {"role": "node", "id": "gpu-01"}
+
+
+def _certificate(*, ends: int, lives: int) -> dict[str, str]:
+    """Return what is scraped of a certificate. Seconds since the test's start; its life."""
+    return {
+        series("llmgw_certificate_expiry_timestamp_seconds", _CERTIFICATE): f"{ends}x15",
+        series("llmgw_certificate_issued_timestamp_seconds", _CERTIFICATE): f"{ends - lives}x15",
+    }
+
+
 _PROBE = {**NODE, "probe": "gpus"}
 
 LOST = Alert(
     name="LlmgwNodeLost",
-    expr='llmgw_node_state{state="lost"} == 1',
+    expr="""llmgw_node_state{state="lost"} == 1
+unless on () llmgw_mass_loss_nodes > 0""",
     hold="0m",
     severity=CRITICAL,
     summary="{{ $labels.node }} is lost",
     description="Nothing was heard of {{ $labels.node }} for longer than `link.lost_after`; what"
-    " ran there is started elsewhere.",
+    " ran there is started elsewhere where the model's `disconnect.policy` is `replace`.",
     meaning="No word came from a node's agent for so long that its replicas count as gone. A node"
     " that the control plane knows from before it started counts from that start.",
     steps="""
@@ -42,6 +53,29 @@ LOST = Alert(
                 series("llmgw_node_state", NODE, state="unreachable"): "0 0 1 1",
             },
         ),
+    ),
+)
+
+TOGETHER = Alert(
+    name="LlmgwNodesLostTogether",
+    expr="llmgw_mass_loss_nodes > 0",
+    hold="0m",
+    severity=CRITICAL,
+    summary="Nodes lost within a few seconds: {{ $value }}",
+    description="More than a third of the nodes fell silent together: a fault of this control plane"
+    " or its network. Nothing is placed anew for them; what they run goes on.",
+    meaning="Many agents were lost at once. Machines die alone, so this is taken for a fault on the"
+    " control plane's side, and no replica is moved for it. It stands for LlmgwNodeLost of each"
+    " node.",
+    steps="""
+        - The network of the control plane's machine first: its link, switch, firewall, address.
+        - `llmgw ctl nodes` shows which nodes are lost, and whether they come back.
+        - The nodes are really gone: `llmgw ctl node accept-loss` has what they ran placed anew
+          where models say so.
+    """,
+    cases=(
+        Case(at="2m", series={"llmgw_mass_loss_nodes": "0 5 5"}, fires=({},), value="5"),
+        Case(at="3m", series={"llmgw_mass_loss_nodes": "0 5 5 0"}),
     ),
 )
 
@@ -85,11 +119,13 @@ UNREACHABLE = Alert(
 
 CERTIFICATE = Alert(
     name="LlmgwCertificateEnds",
-    expr="llmgw_certificate_expiry_timestamp_seconds - time() < 5 * 86400",
+    expr="""llmgw_certificate_expiry_timestamp_seconds - time() < 0.25
+* (llmgw_certificate_expiry_timestamp_seconds - llmgw_certificate_issued_timestamp_seconds)""",
     hold="10m",
     severity=CRITICAL,
     summary="The certificate of {{ $labels.role }} {{ $labels.id }} ends soon",
-    description="It ends in {{ $value | humanizeDuration }} and should have been renewed days ago.",
+    description="It ends in {{ $value | humanizeDuration }}: less than a quarter of its life is"
+    " left, and it should have been renewed at two thirds.",
     meaning="Certificates are renewed over the live stream at two thirds of their life (thirty days"
     " unless `certificates.lifetime` says otherwise). This one was not; when it ends, the service"
     " is shut out.",
@@ -99,22 +135,24 @@ CERTIFICATE = Alert(
         - Restart the agent or gateway: it renews when it connects. Engines and replies go
           on.
         - It ended already: join again with a new token (`llmgw ctl node token NODE`).
-        - A shorter `certificates.lifetime` than two weeks is always below this alert's five
-          days: silence it then.
     """,
     cases=(
         Case(
             at="11m",
-            series={series("llmgw_certificate_expiry_timestamp_seconds", _CERTIFICATE): "87060x15"},
+            series=_certificate(ends=87_060, lives=30 * 86_400),
             fires=(_CERTIFICATE,),
             value="1d 0h 0m 0s",
         ),
+        # One of a day, five hours before its end.
         Case(
             at="11m",
-            series={
-                series("llmgw_certificate_expiry_timestamp_seconds", _CERTIFICATE): "864000x15"
-            },
+            series=_certificate(ends=18_660, lives=86_400),
+            fires=(_CERTIFICATE,),
+            value="5h 0m 0s",
         ),
+        # Ten days of thirty are left; one of a day is new.
+        Case(at="11m", series=_certificate(ends=864_000, lives=30 * 86_400)),
+        Case(at="11m", series=_certificate(ends=86_400, lives=86_400)),
     ),
 )
 
@@ -274,6 +312,7 @@ GROUP = Group(
     title="Nodes",
     alerts=(
         LOST,
+        TOGETHER,
         UNREACHABLE,
         CERTIFICATE,
         DISK,

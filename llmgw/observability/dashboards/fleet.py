@@ -245,6 +245,20 @@ _MODELS = Row(
             stacked=True,
         ),
         Panel(
+            "Gave way to others",
+            shows="Replicas of each model that gave way to another model within an hour: evicted"
+            " with nothing to do, or pre-empted while they served.",
+            empty="for a model of which none did since the control plane started",
+            queries=(
+                Query("sum by (model) (increase(llmgw_evictions_total[1h]))", "{{model}} evicted"),
+                Query(
+                    "sum by (model) (increase(llmgw_preemptions_total[1h]))",
+                    "{{model}} pre-empted",
+                ),
+            ),
+            least=0,
+        ),
+        Panel(
             "Wanted and not serving",
             shows="Replicas of each model that are wanted and do not serve.",
             empty=f"without models, and {_SETTLING}",

@@ -122,7 +122,7 @@ async def test_nothing_in_a_log_reaches_the_terminal_raw() -> None:
         stage.feed.logs["atlas", None] = ["a\x1b[2J\x1b]52;c;c2VjcmV0\x07b\x9bc\r\nd\u202e"]
         await stage.press("5")
         await wait_until(lambda: list(_kept(stage)))
-        assert list(_kept(stage)) == ["abcd"]
+        assert list(_kept(stage)) == ["abc d"]
 
 
 async def test_only_the_newest_lines_are_kept() -> None:

@@ -34,4 +34,4 @@ def test_other_keys_are_not_for_editing() -> None:
 
 
 def test_pasted_control_characters_are_left_out() -> None:
-    assert Edit("", 0).insert("a\x1b[31mb\nc").text == "abc"
+    assert Edit("", 0).insert("a\x1b[31mb\nc\r\n").text == "ab c"

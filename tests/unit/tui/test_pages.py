@@ -1,18 +1,24 @@
 """Pages from recorded fleets: they fit, they say why, and nothing unknown is a number."""
 
 import dataclasses
+import re
 
 import msgspec
 import pytest
 
+from llmgw.base.units import show_seconds
 from llmgw.model.fabric import SubnetManager
 from llmgw.model.node import Node
+from llmgw.model.trouble import troubles
 from llmgw_tui.draw import capacity, details, node, nodes, overview, replicas, status
 from llmgw_tui.draw.page import PageLine, marked
 from llmgw_tui.draw.places import MODEL, NODE, Place
 from llmgw_tui.draw.seen import NodeSeen, When
+from llmgw_tui.draw.states import State
 from llmgw_tui.draw.table import Gauge
 from llmgw_tui.draw.text import Pieces, pieces_width, said
+from llmgw_tui.store.fleet import Fleet
+from llmgw_tui.store.query import read_filter
 from tests.fakes.fleets import FLEETS
 from tests.unit.tui.seen import fleet_of
 
@@ -151,6 +157,50 @@ def test_what_is_wrong_with_many_devices_is_said_once() -> None:
     text = _text(node.page(hot_node, when, 100, 60))
     assert text.count("slowed down: heat") == 1
     assert "▲ gpu0-gpu4, gpu6, gpu7: slowed down: heat (hardware)" in text
+
+
+def throttled(fleet: Fleet, node: str) -> None:
+    """Let the first card of a node be slowed down by heat."""
+    sample = fleet.samples[node]
+    first, *others = sample.heartbeat.devices or ()
+    hot = msgspec.structs.replace(first, throttle_reasons=("heat (hardware)",))
+    beat = msgspec.structs.replace(sample.heartbeat, devices=(hot, *others))
+    fleet.samples[node] = msgspec.structs.replace(sample, heartbeat=beat)
+
+
+def test_a_card_that_is_slowed_down_makes_its_node_sick_everywhere() -> None:
+    fleet, when = fleet_of("mixed")
+    before = fleet.node("gpu-05")
+    assert before is not None
+    assert before.state.word == "serving"
+    throttled(fleet, "gpu-05")
+    seen = fleet.node("gpu-05")
+    assert seen is not None
+    assert seen.state == State("degraded", "warn")
+    words = "gpu0: slowed down: heat (hardware)"
+    assert _words(nodes.note(seen, when)) == words
+    assert read_filter("heat").keeps(nodes.row(seen, when))
+    text = _text(overview.page(fleet.seen(), when, 200, 60))
+    assert re.search(rf"▲ degraded +gpu-05 +{re.escape(words)}", text)
+
+
+def test_a_source_of_facts_that_fails_makes_its_node_sick() -> None:
+    fleet, when = fleet_of("mixed")
+    seen = fleet.node("a100-08")
+    assert seen is not None
+    assert seen.state == State("degraded", "warn")
+    text = _text(overview.page(fleet.seen(), when, 200, 60))
+    assert re.search(r"▲ degraded +a100-08 +probe nvidia-smi fails: no answer in 10 s", text)
+
+
+@pytest.mark.parametrize("name", FLEETS)
+def test_the_console_has_the_verdict_of_ctl_nodes(name: str) -> None:
+    fleet, when = fleet_of(name)
+    for one in fleet.seen().nodes:
+        beat = one.sample.heartbeat if one.sample else None
+        told = troubles(one.node, beat, now=when.now, ages=show_seconds)
+        assert len(one.troubles(when)) == len(told)
+        assert (one.state.word == "degraded") <= bool(told)
 
 
 def test_the_chosen_part_of_a_line_is_marked_and_the_rest_is_not() -> None:

@@ -29,14 +29,15 @@ def test_no_two_kinds_share_a_glyph_in_unicode_or_ascii() -> None:
     ],
 )
 def test_a_nodes_state_is_its_worst_news(fields: dict[str, object], expected: State) -> None:
-    assert states.node_state(msgspec.convert({"id": "n", **fields}, Node), ()) == expected
+    node = msgspec.convert({"id": "n", **fields}, Node)
+    assert states.node_state(node, (), troubled=bool(node.health)) == expected
 
 
 def test_a_node_is_serving_as_soon_as_one_replica_is_ready() -> None:
     node = Node(id="n", liveness="ready")
     loading, ready = Replica(id="a", state="fetching"), Replica(id="b", state="ready")
-    assert states.node_state(node, (loading,)) == State("starting", "moving")
-    assert states.node_state(node, (loading, ready)) == State("serving", "serving")
+    assert states.node_state(node, (loading,), troubled=False) == State("starting", "moving")
+    assert states.node_state(node, (loading, ready), troubled=False) == State("serving", "serving")
 
 
 def test_a_state_of_a_newer_version_is_shown_and_not_guessed() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from llmgw_tui.dialogs.dialog import Dialog
 from llmgw_tui.draw import frame
 from llmgw_tui.draw.edit import Edit
-from llmgw_tui.draw.text import Line, Piece, Pieces, fit, said
+from llmgw_tui.draw.text import Line, Piece, Pieces, clean, fit, said
 
 
 class Choice:
@@ -51,7 +51,8 @@ class Pick(Dialog):
         top = max(0, min(self._at - self._room // 2, len(self._found) - self._room))
         rows: list[Pieces] = [(Piece("> ", "key"), *self._edit.pieces()), ()]
         for index, choice in enumerate(self._found[top : top + self._room], top):
-            label = fit(said(" ", (choice.label, "strong"), "  ", (choice.hint, "dim")), inner)
+            told = (clean(choice.label), "strong"), "  ", (clean(choice.hint), "dim")
+            label = fit(said(" ", *told), inner)
             here = index == self._at
             rows.append(tuple(Piece(t, f"{r}@cursor") for t, r in label) if here else label)
         if not self._found:

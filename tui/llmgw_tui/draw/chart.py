@@ -4,7 +4,7 @@ What was not measured is blank, and its time is told; zero is drawn, as the lowe
 """
 
 from collections.abc import Sequence
-from math import ceil, log10
+from math import ceil, isfinite, log10
 from typing import NamedTuple
 
 from llmgw.base.braille import columns, rows
@@ -68,19 +68,19 @@ def top_of(unit: str, known: float | None, highest: float) -> float:
 
 def shown(value: float | None, unit: str) -> str:
     """Return a reading as people read it; `-` when there is none."""
-    if value is None:
+    if value is None or not isfinite(value):
         return measures.ABSENT
     match unit:
         case "percent":
-            return f"{value:.0f}%"
+            return measures.number(value, "%")
         case "bytes":
             return show_bytes(round(value))
         case "watts":
-            return f"{value:.0f} W"
+            return measures.number(value, " W")
         case "celsius":
-            return f"{value:.0f}°C"
+            return measures.number(value, "°C")
         case _:
-            return f"{value:.2f}" if value < 10 else f"{value:.1f}"
+            return measures.number(value, digits=2 if value < 10 else 1)
 
 
 def times(seconds: float, width: int) -> str:

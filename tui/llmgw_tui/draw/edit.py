@@ -36,7 +36,7 @@ class Edit(NamedTuple):
 
     def insert(self, text: str) -> "Edit":
         """Return the text with something put in at the caret; control characters are left out."""
-        text = clean(text)
+        text = clean(text.strip("\r\n"))
         whole = self.text[: self.caret] + text + self.text[self.caret :]
         return Edit(whole, self.caret + len(text))
 

@@ -3,7 +3,18 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from llmgw_tui.draw.text import Line, Piece, Pieces, cut, fit, pieces_width, said, spread, width_of
+from llmgw_tui.draw.text import (
+    Line,
+    Piece,
+    Pieces,
+    clean,
+    cut,
+    fit,
+    pieces_width,
+    said,
+    spread,
+    width_of,
+)
 
 
 class Entry(NamedTuple):
@@ -76,9 +87,10 @@ def head_line(title: str, notes: Pieces, count: str, width: int, framed: bool) -
     """Return the panel's upper edge: title, what is filtered and sorted, how many are shown."""
     start, end = ("╭─ ", " ─╮") if framed else ("── ", " ──")
     right = said(" ", (count, "dim"), (end, "frame")) if count else said((end[1:], "frame"))
-    left: list[Piece] = [Piece(start, "frame"), Piece(title, "title")]
+    left: list[Piece] = [Piece(start, "frame"), Piece(clean(title), "title")]
     if notes:
-        left.extend((Piece(" ─ ", "frame"), *notes))
+        left.append(Piece(" ─ ", "frame"))
+        left.extend(piece._replace(text=clean(piece.text)) for piece in notes)
     left.append(Piece(" ", "frame"))
     room = width - pieces_width(right)
     dashes = Piece("─" * max(0, room - pieces_width(left)), "frame")
@@ -88,7 +100,7 @@ def head_line(title: str, notes: Pieces, count: str, width: int, framed: bool) -
 def foot_line(command: str, note: Pieces, width: int, framed: bool) -> Line:
     """Return the panel's lower edge: the command line that shows the same, or a passing note."""
     start, end = ("╰─ ", "─╯") if framed else (" ", "")
-    inner = note or said(("$ ", "faint"), (cut(command, max(0, width - 8)), "command"))
+    inner = note or said(("$ ", "faint"), (cut(clean(command), max(0, width - 8)), "command"))
     left: list[Piece] = [Piece(start, "frame"), *inner, Piece(" ", "frame")]
     room = width - len(end)
     fill = "─" if framed else " "

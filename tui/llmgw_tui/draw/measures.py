@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from math import isnan
 
+from llmgw.base import units
+from llmgw.base.units import show_number, show_seconds
 from llmgw_tui.draw.text import Piece, Pieces, said
 
-ABSENT = "-"
+ABSENT = units.ABSENT
 _FULL, _HALF, _TRACK = "━", "╸", "─"
 _STEPS = ((0.60, "fill1"), (0.85, "fill2"), (float("inf"), "fill3"))
 _LEFT_DOTS = (0x00, 0x40, 0x44, 0x46, 0x47)
@@ -21,12 +23,13 @@ def share_of(part: float | None, whole: float | None) -> float | None:
 
 def percent(share: float | None) -> str:
     """Return `42%`, or `-`."""
-    return ABSENT if share is None else f"{share * 100:.0f}%"
+    return number(None if share is None else share * 100, "%")
 
 
 def number(value: float | None, unit: str = "", digits: int = 0) -> str:
-    """Return a number with its unit, or `-`."""
-    return ABSENT if value is None else f"{value:.{digits}f}{unit}"
+    """Return a number with its unit, short whatever it is, or `-`."""
+    shown = show_number(value, digits)
+    return shown if shown == ABSENT else f"{shown}{unit}"
 
 
 def counted(count: int, one: str, many: str = "") -> str:
@@ -36,7 +39,7 @@ def counted(count: int, one: str, many: str = "") -> str:
 
 def age(seconds: float | None) -> str:
     """Return an age in whole minutes, so that a table at rest is not painted: `<1m`, `2h05m`."""
-    if seconds is None:
+    if seconds is None or show_seconds(seconds) == ABSENT:
         return ABSENT
     minutes = int(max(0.0, seconds)) // 60
     if minutes < 1:
@@ -59,7 +62,7 @@ def bar(share: float | None, width: int) -> Pieces:
         return ()
     if share is None:
         return said(" " * width)
-    halves = round(share * width * 2)
+    halves = round(min(1.0, max(0.0, share)) * width * 2)
     if share > 0 and halves == 0:
         halves = 1
     full, half = divmod(halves, 2)

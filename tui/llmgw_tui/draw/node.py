@@ -6,7 +6,7 @@ from llmgw.base.units import show_bytes
 from llmgw.model import shard
 from llmgw.model.node import READY, Filesystem
 from llmgw.model.replica import Replica, ReplicaShard
-from llmgw.model.trouble import unsaid
+from llmgw.model.trouble import health_of, probe_troubles
 from llmgw_tui.draw import devices, fabric, measures, sources, trends
 from llmgw_tui.draw.page import (
     PageLine,
@@ -52,7 +52,7 @@ def page(
         _replicas(seen, width), devices.section(seen, when, width), charts,
         devices.health(seen, when, width), fabric.section(seen, width),
     )  # fmt: skip
-    last = (_warnings(seen, width), sources.probes(seen, width))
+    last = (sources.probes(seen, width),)
     if width < TWO_COLUMNS:
         order = (
             _state(seen, when, width), _load(seen, width), *below, _engines(seen, width),
@@ -88,13 +88,13 @@ def charts_at(lines: Sequence[PageLine]) -> range:
 def _state(seen: NodeSeen, when: When, width: int) -> Section:
     node = seen.node
     lines = [fact("state", *seen.state.pieces, (f"  {_since(seen, when)}", "dim"))]
-    for words in node.health:
+    # What is wrong with its devices stands with them.
+    failing = probe_troubles(seen.beat, measures.age) if seen.beat is not None else ()
+    for words in (*health_of(node), *failing):
         lines.extend(facts("", f"▲ {clean(words)}", width, role=WARN))
     if node.liveness != READY and node.last_heard is not None:
         heard = f"{measures.age(when.since(node.last_heard))} ago, at {when.clock(node.last_heard)}"
         lines.append(fact("heard", (heard, "down")))
-    if failing := sources.failing(seen):
-        lines.append(fact("probes", *failing))
     lines.append(fact("address", clean(node.address or "-")))
     lines.append(fact("agent", clean(node.agent_version or "-"), *_peer(seen)))
     if node.labels:
@@ -132,8 +132,9 @@ def _machine(seen: NodeSeen, width: int) -> Section:
         lines.append(fact("nvidia", clean(words)))
     if host.mem_bandwidth_gbs is not None:
         core = host.mem_bandwidth_core_gbs
-        alone = "" if core is None else f", {core:.0f} GB/s of one core"
-        lines.append(fact("bandwidth", f"{host.mem_bandwidth_gbs:.0f} GB/s of memory{alone}"))
+        alone = "" if core is None else f", {measures.number(core, ' GB/s')} of one core"
+        whole = measures.number(host.mem_bandwidth_gbs, " GB/s")
+        lines.append(fact("bandwidth", f"{whole} of memory{alone}"))
     return Section("Machine", tuple(lines))
 
 
@@ -226,16 +227,3 @@ def _shard(replica: Replica, part: ReplicaShard, seen: NodeSeen, width: int) -> 
     if words and part.state != shard.READY:
         pieces += said("  ", (words, shard_state(part.state).kind))
     return linked(pieces, Place(REPLICA, replica.id))
-
-
-def _warnings(seen: NodeSeen, width: int) -> Section | None:
-    """Return the warnings that the node's state does not name already."""
-    lines: list[PageLine] = []
-    left = unsaid(seen.node.inventory, seen.node.health)
-    for warning in seen.node.inventory.warnings or ():
-        if f"{warning.subject}: {warning.words}" not in left:
-            continue
-        lines.extend(
-            facts(clean(warning.subject), clean(warning.words), width, role=WARN, width=14)
-        )
-    return Section("Warnings", tuple(lines)) if lines else None

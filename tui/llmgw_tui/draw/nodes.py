@@ -1,11 +1,11 @@
 """The list of nodes."""
 
+from collections.abc import Sequence
+
 from llmgw.base.units import show_bytes
 from llmgw.model.node import INSTALLED, INSTALLING, READY
-from llmgw.model.trouble import unsaid
 from llmgw_tui.draw import measures
 from llmgw_tui.draw.seen import NodeSeen, When
-from llmgw_tui.draw.sources import failing
 from llmgw_tui.draw.table import Cell, Column, Gauge, Row
 from llmgw_tui.draw.text import Pieces, clean, said
 
@@ -30,7 +30,7 @@ COLUMNS = (
 
 def row(seen: NodeSeen, when: When) -> Row:
     """Return a node's row."""
-    state = seen.state
+    state, found = seen.state, seen.troubles(when)
     cells: dict[str, Cell] = {
         "node": said((clean(seen.node.id), "strong")),
         "state": state.pieces,
@@ -46,27 +46,33 @@ def row(seen: NodeSeen, when: When) -> Row:
         "address": said((clean(seen.node.address or "-"), "dim")),
         "agent": said((clean(seen.node.agent_version or "-"), "dim")),
         "labels": said((_labels(seen), "dim")),
-        "note": note(seen, when),
+        "note": _note(seen, when, found),
     }
     labels = {"state": state.word, "class": _classes(seen), **seen.node.labels}
-    return Row(seen.node.id, cells, _order(seen, cells), _words(seen), labels)
+    return Row(seen.node.id, cells, _order(seen, cells), _words(seen, found), labels)
 
 
 def note(seen: NodeSeen, when: When) -> Pieces:
     """Return the one thing about a node that a person should read first."""
+    return _note(seen, when, seen.troubles(when))
+
+
+def _note(seen: NodeSeen, when: When, found: Sequence[str]) -> Pieces:
     node = seen.node
     if node.liveness != READY and node.last_heard is not None:
         return said((f"last heard {measures.age(when.since(node.last_heard))} ago", "down"))
-    if node.health:
-        first, *others = node.health
-        more = f" (+{len(others)})" if others else ""
-        return said((clean(first) + more, "warn"))
+    if found:
+        return said((first_of(found), "warn"))
     for engine in node.inventory.engines or ():
         if engine.state == INSTALLING:
             return said((clean(engine.words or f"installing {engine.engine}"), "moving"))
-    for words in unsaid(node.inventory):
-        return said((clean(words), "warn"))
-    return failing(seen)
+    return ()
+
+
+def first_of(troubles: Sequence[str]) -> str:
+    """Return the first of several sentences, and how many more there are: `… (+2)`."""
+    first, *others = troubles
+    return f"{first} (+{len(others)})" if others else first
 
 
 def _devices(seen: NodeSeen) -> Pieces:
@@ -137,7 +143,7 @@ def _order(seen: NodeSeen, cells: dict[str, Cell]) -> dict[str, float | str]:
     return order
 
 
-def _words(seen: NodeSeen) -> str:
-    """Return what a filter finds a node by beside its cells: its models and reasons."""
+def _words(seen: NodeSeen, found: Sequence[str]) -> str:
+    """Return what a filter finds a node by beside its cells: its models and what is wrong."""
     models = (replica.model or "" for replica in seen.replicas)
-    return " ".join((*models, *seen.node.health))
+    return " ".join((*models, *found))

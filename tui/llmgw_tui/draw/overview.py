@@ -142,11 +142,15 @@ def _sick_nodes(fleet: FleetSeen, when: When, width: int) -> Iterator[tuple[int,
     for seen in fleet.nodes:
         state, target = seen.state, Place(NODE, seen.node.id)
         sick = reasons(seen.devices or ())
-        # What its devices say is told with them.
-        others = [words for words in seen.node.health if not words.endswith(tuple(sick))]
-        if state.kind in {DOWN, UNKNOWN} or others or (seen.node.health and not sick):
+        if state.kind in {DOWN, UNKNOWN}:
             (words, role), *_ = (*nodes.note(seen, when), Piece("", "dim"))
             yield state.urgency, _trouble(state, seen.node.id, words, role, target, width)
+        # What its devices say is told with them.
+        told = tuple(map(clean, sick))
+        if others := [one for one in seen.troubles(when) if not told or not one.endswith(told)]:
+            state = State("degraded", WARN)
+            words = nodes.first_of(others)
+            yield state.urgency, _trouble(state, seen.node.id, words, WARN, target, width)
         for reason, devices in sick.items():
             name = f"{seen.node.id}/{names_of(devices)}"
             state = State("unhealthy", DOWN)

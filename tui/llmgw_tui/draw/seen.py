@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, tzinfo
 
+from llmgw.base.units import show_moment
 from llmgw.model import shard
 from llmgw.model.availability import availability, holders
 from llmgw.model.catalog import CatalogEntry
@@ -15,6 +16,8 @@ from llmgw.model.gateway import Route
 from llmgw.model.node import READY, Heartbeat, Node, Sample
 from llmgw.model.replica import Replica, ReplicaShard
 from llmgw.model.shard import Progress, ShardUse
+from llmgw.model.trouble import troubles
+from llmgw_tui.draw import measures
 from llmgw_tui.draw.measures import share_of
 from llmgw_tui.draw.states import State, model_state, node_state
 from llmgw_tui.draw.text import clean
@@ -28,8 +31,8 @@ class When:
     zone: tzinfo = UTC
 
     def clock(self, at: float, pattern: str = "%H:%M:%S") -> str:
-        """Return a moment as a clock time."""
-        return datetime.fromtimestamp(at, self.zone).strftime(pattern)
+        """Return a moment as a clock time; `-` when it is none."""
+        return show_moment(at, pattern, self.zone)
 
     def since(self, at: float | None) -> float | None:
         """Return the seconds since a moment; None when it is not known."""
@@ -46,11 +49,19 @@ class NodeSeen:
     cpu: Sequence[float] = ()
     """Shares 0 to 1 since the console started, oldest first; NaN where none was measured."""
     memory: Sequence[float] = ()
+    known_troubled: bool | None = None
+    """Whether something is wrong with it, where somebody looked already."""
 
     @property
     def state(self) -> State:
         """Return the node's state."""
-        return node_state(self.node, self.replicas)
+        known = self.known_troubled
+        found = is_troubled(self.node, self.sample) if known is None else known
+        return node_state(self.node, self.replicas, troubled=found)
+
+    def troubles(self, when: When) -> tuple[str, ...]:
+        """Return all that is wrong with it, in the words of `ctl nodes` and `ctl status`."""
+        return tuple(map(clean, _troubles(self.node, self.sample, when.now)))
 
     @property
     def beat(self) -> Heartbeat | None:
@@ -198,6 +209,16 @@ class FleetSeen:
     replicas: tuple[Replica, ...] = ()
     events: tuple[Event, ...] = ()
     """Oldest first."""
+
+
+def is_troubled(node: Node, sample: Sample | None) -> bool:
+    """Say whether something is wrong with a node, as of its last heartbeat."""
+    return bool(_troubles(node, sample, sample.at if sample else node.last_heard or 0.0))
+
+
+def _troubles(node: Node, sample: Sample | None, now: float) -> tuple[str, ...]:
+    beat = sample.heartbeat if sample is not None else None
+    return troubles(node, beat, now=now, ages=measures.age)
 
 
 def device_name(device: Device) -> str:

@@ -6,7 +6,7 @@ from llmgw_tui.draw import measures
 from llmgw_tui.draw.page import PageLine, Section
 from llmgw_tui.draw.seen import NodeSeen
 from llmgw_tui.draw.states import IDLE, UNKNOWN, WARN, State
-from llmgw_tui.draw.text import Piece, Pieces, clean, fit, said, wrap
+from llmgw_tui.draw.text import Piece, clean, fit, said, wrap
 
 
 def probes(seen: NodeSeen, width: int) -> Section | None:
@@ -20,18 +20,6 @@ def probes(seen: NodeSeen, width: int) -> Section | None:
     failing = sum(probe.error is not None for probe in beat.probes)
     notes = f"{failing} of {len(beat.probes)} fail" if failing else f"{len(beat.probes)} in order"
     return Section("Probes", tuple(lines), said((notes, WARN if failing else "dim")))
-
-
-def failing(seen: NodeSeen) -> Pieces:
-    """Return in one line which sources fail, and since when; nothing when none does."""
-    beat = seen.beat
-    found = [one for one in by_trouble((beat.probes or ()) if beat else ()) if one.error]
-    if not found:
-        return ()
-    first, *others = found
-    since = "" if first.failing is None else f" for {measures.age(first.failing)}"
-    more = f" (+{len(others)})" if others else ""
-    return said((f"▲ {clean(first.name)} fails{since}: {clean(first.error or '')}{more}", WARN))
 
 
 def sensors(seen: NodeSeen) -> Section | None:

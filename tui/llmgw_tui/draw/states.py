@@ -67,8 +67,14 @@ class State(NamedTuple):
         return URGENCY[self.kind]
 
 
-def node_state(seen: Node, replicas: Iterable[Replica]) -> State:
-    """Return a node's state: its liveness first, then wishes and health, then what runs on it."""
+def node_state(seen: Node, replicas: Iterable[Replica], *, troubled: bool) -> State:
+    """Return a node's state: liveness first, then wishes, what is wrong, what runs on it.
+
+    Args:
+        seen: the node.
+        replicas: those with a shard on it.
+        troubled: something is wrong with it (`model.trouble`).
+    """
     if seen.liveness == node.LOST:
         return State("lost", DOWN)
     if seen.liveness == node.UNREACHABLE:
@@ -77,7 +83,7 @@ def node_state(seen: Node, replicas: Iterable[Replica]) -> State:
         return State(clean(seen.liveness or "not heard of"), UNKNOWN)
     if seen.wish:
         return State(clean(seen.wish), WARN)
-    if seen.health:
+    if troubled:
         return State("degraded", WARN)
     words = {replica.state for replica in replicas}
     if shard.READY in words:

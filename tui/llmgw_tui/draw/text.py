@@ -3,12 +3,15 @@
 import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
+from unicodedata import category
 
 from rich.cells import cell_len
 
 ELLIPSIS = "…"
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)?", re.DOTALL)
-_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_SILENT = frozenset({"Cc", "Cf"})
+"""Categories of characters that print nothing: controls, and what turns or joins others."""
+_UNKNOWN = "\ufffd"
 _GAP = 6
 """Cells that are cheaper to send again than to jump over."""
 
@@ -52,10 +55,22 @@ def said(*parts: str | Piece | tuple[str, str]) -> Pieces:
 
 
 def clean(text: str) -> str:
-    """Return foreign text without anything that could steer a terminal; tabs become spaces."""
+    """Return foreign text in one line without anything that could steer a terminal.
+
+    Tabs and line ends become spaces; what this Python does not know is drawn as unknown.
+    """
     if text.isprintable():
         return text
-    return _CONTROL.sub("", _ESCAPES.sub("", text)).expandtabs(4)
+    shown = _ESCAPES.sub("", text).replace("\r\n", " ")
+    return "".join(map(_shown, shown)).expandtabs(4)
+
+
+def _shown(character: str) -> str:
+    if character.isprintable() or character == "\t":
+        return character
+    if character.isspace():
+        return " "
+    return "" if category(character) in _SILENT else _UNKNOWN
 
 
 def _head(text: str, width: int) -> str:

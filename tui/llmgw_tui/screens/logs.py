@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from functools import partial
+from shlex import quote
 
 from textual.app import ComposeResult
 
@@ -10,7 +11,6 @@ from llmgw.base.errors import LlmgwError
 from llmgw_tui import keys
 from llmgw_tui.dialogs.pick import Choice, Pick
 from llmgw_tui.draw.places import Place
-from llmgw_tui.draw.states import node_state
 from llmgw_tui.draw.text import Pieces, said
 from llmgw_tui.screens.desk import Desk
 from llmgw_tui.screens.tail import Tail
@@ -79,8 +79,8 @@ class LogsView(View):
 
     def command(self) -> str:
         """Return the command that follows the same."""
-        source = f" --source {self.place.detail}" if self.place.detail else ""
-        return f"llmgw ctl logs {self.place.id or 'NODE'}{source} --follow"
+        source = f" --source {quote(self.place.detail)}" if self.place.detail else ""
+        return f"llmgw ctl logs {quote(self.place.id or 'NODE')}{source} --follow"
 
     def chosen(self) -> Chosen | None:
         """Return the lines that show."""
@@ -153,8 +153,7 @@ class LogsView(View):
         def find(text: str) -> list[Choice]:
             names = [name for name in sorted(fleet.nodes) if fuzzy(text, name) is not None]
             return [
-                Choice(name, node_state(fleet.nodes[name], ()).word, partial(self._go, name, ""))
-                for name in names
+                Choice(name, fleet.state_of(name), partial(self._go, name, "")) for name in names
             ]
 
         self.desk.open_dialog(Pick("Node", find))

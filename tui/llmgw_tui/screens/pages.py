@@ -1,6 +1,7 @@
 """Screens that are pages of facts: overview, node, replica, model."""
 
 from collections.abc import Sequence
+from shlex import quote
 
 from textual.app import ComposeResult
 
@@ -230,7 +231,7 @@ class NodeView(PageView):
 
     def command(self) -> str:
         """Return the command that shows the node."""
-        return f"llmgw ctl node {self.place.id}"
+        return f"llmgw ctl node {quote(self.place.id)}"
 
     def chosen(self) -> Chosen | None:
         """Return the node."""
@@ -340,7 +341,7 @@ class ModelView(PageView):
 
     def command(self) -> str:
         """Return the command that shows the model."""
-        return f"llmgw ctl model show {self.place.id}"
+        return f"llmgw ctl model show {quote(self.place.id)}"
 
     def chosen(self) -> Chosen | None:
         """Return the catalog entry."""

@@ -15,7 +15,7 @@ from llmgw.model.node import Node, Sample
 from llmgw.model.replica import Replica
 from llmgw.model.shard import ShardUse
 from llmgw_tui.draw.measures import share_of
-from llmgw_tui.draw.seen import FleetSeen, ModelSeen, NodeSeen
+from llmgw_tui.draw.seen import FleetSeen, ModelSeen, NodeSeen, is_troubled
 from llmgw_tui.store.series import Ring
 
 TOPICS = (NODES, SAMPLES, REPLICAS, MODELS, ROUTES, EVENTS, SETTINGS)
@@ -65,6 +65,8 @@ class Fleet:
         self.events: dict[str, Event] = {}
         self.unreadable = 0
         """Records that this version could not read."""
+        self._troubled: dict[str, tuple[Node, Sample | None, bool]] = {}
+        """Whether something is wrong with a node, by the records that say so."""
         self._cpu: dict[str, Ring] = {}
         self._memory: dict[str, Ring] = {}
         self._on_node: dict[str, set[str]] = {}
@@ -93,13 +95,20 @@ class Fleet:
         if node is None:
             return None
         cpu, memory = self._cpu.get(node_id), self._memory.get(node_id)
+        sample = self.samples.get(node_id)
         return NodeSeen(
             node=node,
-            sample=self.samples.get(node_id),
+            sample=sample,
             replicas=self._named(self._on_node.get(node_id, ())),
             cpu=cpu.values() if cpu else (),
             memory=memory.values() if memory else (),
+            known_troubled=self._looked_at(node_id, node, sample),
         )
+
+    def state_of(self, node_id: str) -> str:
+        """Return a node's state in a word; empty when there is no such node."""
+        seen = self.node(node_id)
+        return "" if seen is None else seen.state.word
 
     def model(self, name: str) -> ModelSeen | None:
         """Return a model with its route and replicas."""
@@ -128,6 +137,14 @@ class Fleet:
                 found |= {(node_id, *key): use for key, use in seen.uses.items()}
         return found
 
+    def _looked_at(self, node_id: str, node: Node, sample: Sample | None) -> bool:
+        """Say whether something is wrong with a node; the same records are looked at once."""
+        known = self._troubled.get(node_id)
+        if known is None or known[0] is not node or known[1] is not sample:
+            known = (node, sample, is_troubled(node, sample))
+            self._troubled[node_id] = known
+        return known[2]
+
     def _named(self, ids: Iterable[str]) -> tuple[Replica, ...]:
         return tuple(self.replicas[one] for one in sorted(ids) if one in self.replicas)
 
@@ -137,6 +154,7 @@ class Fleet:
         self.events.clear()
         self._on_node.clear()
         self._of_model.clear()
+        self._troubled.clear()
         self._changes.everything = True
         self.listed = True
 

@@ -6,7 +6,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from llmgw.base import braille
-from llmgw_tui.draw.text import Line, fit, width_of
+from llmgw_tui.draw.text import Line, clean, fit, width_of
 from llmgw_tui.themes.palette import Ground, Ink, Palette
 
 _OFF_GROUND = frozenset({"frame"})
@@ -80,7 +80,9 @@ class Paint:
 
     def _make(self, line: Line, width: int) -> Strip:
         runs: list[tuple[str, Style]] = []
-        for text, role in fit(line.pieces, width):
+        # Texts were cleaned before they were laid out; the last door is shut all the same.
+        pieces = [piece._replace(text=clean(piece.text)) for piece in line.pieces]
+        for text, role in fit(pieces, width):
             shown = to_ascii(text) if self.ascii_only else text
             style = self.style(role, line.base)
             if runs and (joined := _join(*runs[-1], shown, style)) is not None:
