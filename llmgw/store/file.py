@@ -39,11 +39,11 @@ def private(path: Path) -> None:
         ) from error
 
 
-def opened(path: Path, *, steps: Sequence[Step], version: str, holder: str) -> tuple[Database, int]:
-    """Open the file, bring it to the newest schema, and return it with the raised term.
+def opened(path: Path, *, steps: Sequence[Step], version: str, holder: str) -> Database:
+    """Open the file, bring it to the newest schema, and return it.
 
-    The schema's steps and the term are one transaction: a step that fails leaves the file as it
-    was before. The caller has the hold and closes what it gets.
+    The schema's steps are one transaction: a step that fails leaves the file as it was before. The
+    caller has the hold and closes what it gets.
     """
     db = Database(path, execute_plugins=False)
     try:
@@ -53,11 +53,11 @@ def opened(path: Path, *, steps: Sequence[Step], version: str, holder: str) -> t
             about.check_schema(db, str(path), len(steps), version)
             migrations(steps).apply(db)
             db.execute(f"PRAGMA application_id = {about.APPLICATION}")
-            term = about.take(db, schema=len(steps), version=version, holder=holder)
+            about.note(db, schema=len(steps), version=version, holder=holder)
     except BaseException:
         db.close()
         raise
-    return db, term
+    return db
 
 
 def _check_begin(path: Path) -> None:

@@ -7,6 +7,7 @@ from llmgw.model.catalog import CatalogEntry, Model
 from llmgw.model.events import AuditEntry, Event
 from llmgw.model.gateway import ModelTraffic, TrafficReport
 from llmgw.model.hardware import HardwareChange
+from llmgw.model.jobs import Job
 from llmgw.model.keys import JoinToken, Key, Token, UsageReport, UsageRow
 from llmgw.model.record import Record
 from llmgw.model.settings import Settings, SettingsChange
@@ -51,17 +52,46 @@ class StoredTraffic(Record, frozen=True, kw_only=True):
     """The newest of each worker of the boot that may go on."""
 
 
+class Claim(Record, frozen=True, kw_only=True):
+    """A control plane that leads or would. `server` and `boot` name it; two of one id are two."""
+
+    server: str
+    """Its id, as people are told."""
+    boot: str
+    """New with each start of its process."""
+    addresses: tuple[str, ...] = ()
+    """Where agents and gateways reach it, `host:port` each."""
+
+    def same(self, other: "Claim") -> bool:
+        """Say whether both are the same process, wherever it is reached by now."""
+        return (self.server, self.boot) == (other.server, other.boot)
+
+
+class Lease(Record, frozen=True, kw_only=True):
+    """Who leads, under which term, and for how long unless it is renewed."""
+
+    claim: Claim
+    term: int
+    left: float | None = None
+    """Seconds by the store's own clock, when it was asked; None: as long as it has the store open.
+    0: its time is over, and nobody took it yet."""
+
+
 class Store(Protocol):
     """Everything durable. Every change that a person makes names its actor and is audited.
 
-    All times are seconds since the epoch and come from the caller. A call either happened wholly
-    or not at all. Errors: `Conflict` (changed meanwhile), `NotFound`, `Unreachable` (the store
-    itself can't be reached; nothing was changed), `Refused` (held by another control plane, or its
-    schema is newer than this program).
+    All times are seconds since the epoch and come from the caller, but for the lease's, which are
+    the store's own. A call either happened wholly or not at all. Errors: `Conflict` (changed
+    meanwhile), `NotFound`, `Unreachable` (the store itself can't be reached; nothing was changed),
+    `Refused` (held by another control plane, or its schema is newer than this program).
+
+    Where several have it open, changes are refused (`Refused`, naming the leader) of one that lost
+    the lease, or never had it, while another's stands: what a leader was told and has loaded stays
+    as it knows it. Events, certificates and secrets are recorded by whoever has them.
     """
 
-    async def open(self, holder: str) -> int:
-        """Open, migrate, take hold and raise the term; return it, higher than ever before.
+    async def open(self, holder: str) -> None:
+        """Open and migrate; a store that takes one control plane only is held from here on.
 
         Raises:
             Refused: another control plane holds it, or a newer llmgw wrote it.
@@ -69,11 +99,41 @@ class Store(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go. Nothing may be called afterwards."""
+        """Let go of the store, not of the lease. Nothing may be called afterwards."""
         ...
 
-    async def take_term(self, at_least: int) -> int:
-        """Raise the term above one that an agent reported, and return it."""
+    async def lease(self) -> Lease | None:
+        """Return who leads; None when nobody ever did or the last one released it."""
+        ...
+
+    async def acquire_lease(self, claim: Claim, *, ttl: float) -> Lease:
+        """Take the leadership when nobody holds it or its holder's time is over.
+
+        Returns:
+            The lease in force: the claim's own under a term higher than ever before, or another's.
+            A claim that holds it already takes it anew.
+        """
+        ...
+
+    async def renew_lease(self, lease: Lease, *, ttl: float) -> Lease | None:
+        """Hold the leadership for another `ttl` seconds, under the same term.
+
+        Returns:
+            The lease in force: the given one renewed, or, when that was lost, another's or None.
+        """
+        ...
+
+    async def release_lease(self, lease: Lease) -> None:
+        """Give the leadership up, so that another takes it at once; one that was lost is left."""
+        ...
+
+    async def take_term(self, lease: Lease, seen: int) -> Lease:
+        """Raise the lease's term above one that an agent reported; a higher one stays.
+
+        Raises:
+            Conflict: the lease was lost.
+            Refused: what was seen is no term.
+        """
         ...
 
     async def settings(self) -> StoredSettings:
@@ -263,6 +323,25 @@ class Store(Protocol):
 
     async def hardware_last(self) -> tuple[HardwareChange, ...]:
         """Return the last change of each node's subjects, however old."""
+        ...
+
+    async def put_job(self, job: Job) -> None:
+        """Add or replace a job by id; a new one is audited under its actor.
+
+        Of those that are over the oldest are dropped beyond a bound.
+        """
+        ...
+
+    async def jobs(self) -> tuple[Job, ...]:
+        """Return all jobs, newest first."""
+        ...
+
+    async def job(self, job_id: str) -> Job:
+        """Return one job.
+
+        Raises:
+            NotFound: there is none of that id, or no longer.
+        """
         ...
 
     async def audit(self, limit: int = 100) -> tuple[AuditEntry, ...]:

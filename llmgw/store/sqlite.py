@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
 from sqlite_utils import Database
 
 from llmgw import __version__
@@ -19,14 +20,23 @@ from llmgw.base.errors import Unreachable
 from llmgw.model.catalog import CatalogEntry, Model
 from llmgw.model.events import AuditEntry, Event
 from llmgw.model.hardware import HardwareChange
+from llmgw.model.jobs import Job
 from llmgw.model.keys import JoinToken, Key, Token, UsageReport, UsageRow
 from llmgw.model.settings import Settings, SettingsChange
 from llmgw.store.failures import in_words
 from llmgw.store.file import opened, private
 from llmgw.store.hold import Hold
-from llmgw.store.interface import StoredCertificate, StoredNode, StoredSettings, StoredTraffic
+from llmgw.store.interface import (
+    Claim,
+    Lease,
+    StoredCertificate,
+    StoredNode,
+    StoredSettings,
+    StoredTraffic,
+)
 from llmgw.store.migrations import STEPS
 from llmgw.store.migrations.step import Step
+from llmgw.store.rules.terms import is_in_force, lost
 from llmgw.store.tables import (
     about,
     audit,
@@ -34,6 +44,7 @@ from llmgw.store.tables import (
     credentials,
     events,
     hardware,
+    jobs,
     nodes,
     traffic,
     usage,
@@ -62,10 +73,11 @@ class SqliteStore:
         self._hold: Hold | None = None
         self._db: Database | None = None
         self._closed = False
+        self._lease: Lease | None = None
 
-    async def open(self, holder: str) -> int:
-        """Open, migrate, take hold and raise the term; return the term."""
-        return await self._on_thread(self._open, holder)
+    async def open(self, holder: str) -> None:
+        """Open, migrate and take hold: who has it open is the only one who can lead."""
+        await self._on_thread(self._open, holder)
 
     async def close(self) -> None:
         """Let go. Nothing may be called afterwards; a second close does nothing."""
@@ -77,9 +89,34 @@ class SqliteStore:
             self._closed = True
             self._thread.shutdown(wait=False)
 
-    async def take_term(self, at_least: int) -> int:
-        """Raise the term above one that an agent reported, and return it."""
-        return await self._change(about.raise_term, at_least)
+    async def lease(self) -> Lease | None:
+        """Return who leads."""
+        return self._lease
+
+    async def acquire_lease(self, claim: Claim, *, ttl: float) -> Lease:  # noqa: ARG002
+        """Take the leadership, which nobody else can hold, and raise the term."""
+        term = await self._change(about.lead, claim.server)
+        self._lease = Lease(claim=claim, term=term)
+        return self._lease
+
+    async def renew_lease(self, lease: Lease, *, ttl: float) -> Lease | None:  # noqa: ARG002
+        """Return the lease in force: the hold on the file lasts by itself."""
+        if is_in_force(lease, self._lease):
+            self._lease = lease
+        return self._lease
+
+    async def release_lease(self, lease: Lease) -> None:
+        """Give the leadership up."""
+        if is_in_force(lease, self._lease):
+            self._lease = None
+
+    async def take_term(self, lease: Lease, seen: int) -> Lease:
+        """Raise the lease's term above one that an agent reported."""
+        if not is_in_force(lease, self._lease):
+            raise lost(lease, self._lease)
+        term = await self._change(about.raise_term, seen)
+        self._lease = msgspec.structs.replace(lease, term=term)
+        return self._lease
 
     async def settings(self) -> StoredSettings:
         """Return the newest settings."""
@@ -215,6 +252,18 @@ class SqliteStore:
         """Return the last change of each node's subjects, however old."""
         return await self._read(hardware.last)
 
+    async def put_job(self, job: Job) -> None:
+        """Add or replace a job by id; a new one is audited under its actor."""
+        await self._change(jobs.put, job)
+
+    async def jobs(self) -> tuple[Job, ...]:
+        """Return all jobs, newest first."""
+        return await self._read(jobs.every_one)
+
+    async def job(self, job_id: str) -> Job:
+        """Return one job."""
+        return await self._read(jobs.one, job_id)
+
     async def audit(self, limit: int = 100) -> tuple[AuditEntry, ...]:
         """Return what people changed, newest first."""
         return await self._read(audit.newest, limit)
@@ -247,19 +296,18 @@ class SqliteStore:
             with self._db.atomic():
                 return call(self._db, *args)
 
-    def _open(self, holder: str) -> int:
+    def _open(self, holder: str) -> None:
         private(self._path)
         self._hold = Hold.take(self._path.with_name(f"{self._path.name}.lock"), holder, os.getpid())
         try:
             with in_words(self._path):
-                self._db, term = opened(
+                self._db = opened(
                     self._path, steps=self._steps, version=self._version, holder=holder
                 )
         except BaseException:
             self._hold.release()
             self._hold = None
             raise
-        return term
 
     def _let_go(self) -> None:
         try:
@@ -267,7 +315,7 @@ class SqliteStore:
                 with in_words(self._path):
                     self._db.close()
         finally:
-            self._db = None
+            self._db = self._lease = None
             if self._hold is not None:
                 self._hold.release()
                 self._hold = None

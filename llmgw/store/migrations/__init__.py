@@ -4,13 +4,14 @@ from collections.abc import Sequence
 
 from sqlite_utils import Database, Migrations
 
-from llmgw.store.migrations import m0001_first, m0002_traffic, m0003_hardware
+from llmgw.store.migrations import m0001_first, m0002_traffic, m0003_hardware, m0004_jobs
 from llmgw.store.migrations.step import Step
 
 STEPS: tuple[Step, ...] = (
     Step("m0001_first", m0001_first.make),
     Step("m0002_traffic", m0002_traffic.make),
     Step("m0003_hardware", m0003_hardware.make),
+    Step("m0004_jobs", m0004_jobs.make),
 )
 """In order; the schema's number is how many there are."""
 

@@ -3,16 +3,12 @@
 from sqlite_utils import Database
 
 from llmgw.base.errors import Refused
+from llmgw.store.rules.audit import NO_ROW
+from llmgw.store.rules.terms import above
 from llmgw.store.tables.rows import change, first
 
 APPLICATION = 0x6C6C6D67
 """`llmg` in SQLite's application id: tells a store from any other SQLite file."""
-
-TERM_MOST = 1 << 62
-"""A term beyond it can't come from counting: it is damage or malice, and 64 bits would overflow."""
-
-NO_ROW = "0" * 64
-"""What the first audit row names as its former one."""
 
 
 def check_schema(db: Database, where: str, known: int, version: str) -> None:
@@ -35,16 +31,20 @@ def check_schema(db: Database, where: str, known: int, version: str) -> None:
         )
 
 
-def take(db: Database, *, schema: int, version: str, holder: str) -> int:
-    """Write who has the store now, raise the term, and return it."""
+def note(db: Database, *, schema: int, version: str, holder: str) -> None:
+    """Write who has the store now and what it knows."""
     change(
         db,
         "INSERT INTO store (id, schema, version, term, holder, audit_rows, audit_sha256)"
-        " VALUES (1, ?, ?, 1, ?, 0, ?) ON CONFLICT (id) DO UPDATE SET"
-        " schema = excluded.schema, version = excluded.version, holder = excluded.holder,"
-        " term = store.term + 1",
+        " VALUES (1, ?, ?, 0, ?, 0, ?) ON CONFLICT (id) DO UPDATE SET"
+        " schema = excluded.schema, version = excluded.version, holder = excluded.holder",
         (schema, version, holder, NO_ROW),
     )
+
+
+def lead(db: Database, holder: str) -> int:
+    """Raise the term for a control plane that leads from now on, and return it."""
+    change(db, "UPDATE store SET holder = ?, term = term + 1", (holder,))
     return term(db)
 
 
@@ -56,7 +56,5 @@ def term(db: Database) -> int:
 
 def raise_term(db: Database, at_least: int) -> int:
     """Raise the term above one that was seen; a term that is higher already stays."""
-    if not 0 <= at_least < TERM_MOST:
-        raise Refused(f"{at_least} is no term: not between 0 and {TERM_MOST}")
-    change(db, "UPDATE store SET term = ? WHERE term <= ?", (at_least + 1, at_least))
+    change(db, "UPDATE store SET term = ?", (above(term(db), at_least),))
     return term(db)

@@ -1,12 +1,10 @@
-"""Models and all their versions. A version number is never used again, also after a removal."""
+"""Models and all their versions."""
 
 import msgspec
 from sqlite_utils import Database
 
-from llmgw.base.errors import Conflict, NotFound
 from llmgw.model.catalog import CatalogEntry, Model
-from llmgw.model.events import AuditEntry
-from llmgw.store.shown import as_json
+from llmgw.store.rules.catalog import audited, check_expected, not_there
 from llmgw.store.tables import audit
 from llmgw.store.tables.rows import Row, change, every, first
 
@@ -24,8 +22,7 @@ def entries(db: Database) -> tuple[CatalogEntry, ...]:
 def put(db: Database, model: Model, expected: int | None, actor: str, at: float) -> CatalogEntry:
     """Add or replace a model, when its version is the expected one and anything differs."""
     now = _present(db, model.name)
-    if expected is not None and expected != (now.version if now else 0):
-        raise _conflict(model.name, now, expected)
+    check_expected(now, model.name, expected)
     if now is not None and now.model == model:
         return now
     entry = CatalogEntry(
@@ -43,7 +40,7 @@ def put(db: Database, model: Model, expected: int | None, actor: str, at: float)
         " ON CONFLICT (name) DO UPDATE SET version = excluded.version",
         (model.name, entry.version),
     )
-    _audit(db, "model.put", model.name, actor, at, (now.model if now else None, model))
+    audit.add(db, audited(model.name, now.model if now else None, model, actor, at))
     return entry
 
 
@@ -51,9 +48,9 @@ def remove(db: Database, name: str, actor: str, at: float) -> None:
     """Take a model out of the catalog; its versions stay in the history."""
     now = _present(db, name)
     if now is None:
-        raise NotFound(f"{name}: there is no such model", hint="llmgw ctl models lists them")
+        raise not_there(name)
     change(db, "DELETE FROM models WHERE name = ?", (name,))
-    _audit(db, "model.remove", name, actor, at, (now.model, None))
+    audit.add(db, audited(name, now.model, None, actor, at))
 
 
 def history(db: Database, name: str, limit: int) -> tuple[CatalogEntry, ...]:
@@ -83,40 +80,4 @@ def _entry(row: Row) -> CatalogEntry:
         version=row["version"],
         changed=row["changed"],
         changed_by=row["changed_by"],
-    )
-
-
-def _conflict(name: str, now: CatalogEntry | None, expected: int) -> Conflict:
-    if now is None:
-        return Conflict(f"{name}: is not in the catalog; version {expected} was expected")
-    if expected == 0:
-        return Conflict(
-            f"{name}: is in the catalog already, at version {now.version}",
-            hint=f"to replace it, name that version: {now.version}",
-        )
-    return Conflict(
-        f"{name}: is at version {now.version}, changed by {now.changed_by}; not {expected}",
-        hint="somebody changed it meanwhile: look again, then repeat the change",
-    )
-
-
-def _audit(
-    db: Database,
-    action: str,
-    name: str,
-    actor: str,
-    at: float,
-    models: tuple[Model | None, Model | None],
-) -> None:
-    before, after = models
-    audit.add(
-        db,
-        AuditEntry(
-            at=at,
-            actor=actor,
-            action=action,
-            subject=name,
-            before=None if before is None else as_json(before),
-            after=None if after is None else as_json(after),
-        ),
     )

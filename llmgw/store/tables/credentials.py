@@ -1,33 +1,26 @@
 """Users' keys, operators' tokens, one-time tokens and secrets. Of keys and tokens only hashes."""
 
-from typing import TypeVar
-
 import msgspec
 from sqlite_utils import Database
 
-from llmgw.base.errors import Conflict, NotFound, Refused
-from llmgw.model.events import AuditEntry
 from llmgw.model.keys import JoinToken, Key, Token
-from llmgw.store.shown import as_json
+from llmgw.store.rules.credentials import Credential, audited, not_there, taken, used
 from llmgw.store.tables import audit
 from llmgw.store.tables.rows import change, every, first
 
-_HASH = frozenset({"sha256"})
-_TABLES: dict[type, tuple[str, str]] = {Key: ("user_keys", "key"), Token: ("tokens", "token")}
-"""Where each kind lies, and what it is called in audit and refusals."""
-
-Credential = TypeVar("Credential", Key, Token)
+_TABLES: dict[type, str] = {Key: "user_keys", Token: "tokens"}
+"""Where each kind lies."""
 
 
 def every_one(db: Database, kind: type[Credential]) -> tuple[Credential, ...]:
     """Return all of a kind, by name."""
-    rows = every(db, f"SELECT value FROM {_TABLES[kind][0]} ORDER BY name, id")  # noqa: S608
+    rows = every(db, f"SELECT value FROM {_TABLES[kind]} ORDER BY name, id")  # noqa: S608
     return tuple(msgspec.json.decode(row["value"], type=kind) for row in rows)
 
 
 def put(db: Database, one: Credential, actor: str, at: float) -> None:
     """Add or replace one by its id."""
-    table, word = _TABLES[type(one)]
+    table = _TABLES[type(one)]
     before = _one(db, type(one), one.id)
     change(
         db,
@@ -35,55 +28,44 @@ def put(db: Database, one: Credential, actor: str, at: float) -> None:
         " ON CONFLICT (id) DO UPDATE SET name = excluded.name, value = excluded.value",
         (one.id, one.name, msgspec.json.encode(one).decode()),
     )
-    _audit(db, f"{word}.put", one.id, actor, at, (before, one))
+    audit.add(db, audited(before, one, actor, at))
 
 
 def remove(db: Database, kind: type[Credential], one_id: str, actor: str, at: float) -> None:
     """Remove one by its id."""
-    table, word = _TABLES[kind]
     before = _one(db, kind, one_id)
     if before is None:
-        raise NotFound(f"{one_id}: there is no such {word}")
-    change(db, f"DELETE FROM {table} WHERE id = ?", (one_id,))  # noqa: S608
-    _audit(db, f"{word}.remove", one_id, actor, at, (before, None))
+        raise not_there(kind, one_id)
+    change(db, f"DELETE FROM {_TABLES[kind]} WHERE id = ?", (one_id,))  # noqa: S608
+    audit.add(db, audited(before, None, actor, at))
 
 
 def put_join(db: Database, token: JoinToken, actor: str, at: float) -> None:
     """Add a one-time token."""
     if first(db, "SELECT id FROM join_tokens WHERE id = ?", (token.id,)):
-        raise Conflict(f"{token.id}: there is a join token of that id already")
+        raise taken(token)
     change(
         db,
         "INSERT INTO join_tokens (id, sha256, role, subject, expires, used)"
         " VALUES (?, ?, ?, ?, ?, ?)",
         (token.id, token.sha256, token.role, token.subject, token.expires, token.used),
     )
-    _audit(db, "join_token.put", token.id, actor, at, (None, token))
+    audit.add(db, audited(None, token, actor, at))
 
 
 def join(db: Database, token_id: str) -> JoinToken:
     """Return a one-time token, used or not."""
     row = first(db, "SELECT * FROM join_tokens WHERE id = ?", (token_id,))
     if row is None:
-        raise NotFound(f"{token_id}: there is no such join token")
+        raise not_there(JoinToken, token_id)
     return JoinToken(**row)
 
 
 def use_join(db: Database, token_id: str, at: float) -> JoinToken:
     """Mark a one-time token as used; whoever comes second is refused."""
-    taken = change(
-        db,
-        "UPDATE join_tokens SET used = ? WHERE id = ? AND used IS NULL AND expires > ?",
-        (at, token_id, at),
-    )
-    token = join(db, token_id)
-    if taken:
-        return token
-    why = "was used before" if token.used is not None else "has ended"
-    raise Refused(
-        f"join token {token_id} for {token.role} {token.subject} {why}",
-        hint=f"make another: llmgw ctl {token.role} token {token.subject}",
-    )
+    token = used(join(db, token_id), at)
+    change(db, "UPDATE join_tokens SET used = ? WHERE id = ?", (at, token_id))
+    return token
 
 
 def secret(db: Database, name: str, made: bytes) -> bytes:
@@ -98,20 +80,5 @@ def secret(db: Database, name: str, made: bytes) -> bytes:
 
 
 def _one(db: Database, kind: type[Credential], one_id: str) -> Credential | None:
-    row = first(db, f"SELECT value FROM {_TABLES[kind][0]} WHERE id = ?", (one_id,))  # noqa: S608
+    row = first(db, f"SELECT value FROM {_TABLES[kind]} WHERE id = ?", (one_id,))  # noqa: S608
     return msgspec.json.decode(row["value"], type=kind) if row else None
-
-
-def _audit(
-    db: Database,
-    action: str,
-    subject: str,
-    actor: str,
-    at: float,
-    pair: tuple[Key | Token | JoinToken | None, Key | Token | JoinToken | None],
-) -> None:
-    before, after = (None if one is None else as_json(one, hidden=_HASH) for one in pair)
-    audit.add(
-        db,
-        AuditEntry(at=at, actor=actor, action=action, subject=subject, before=before, after=after),
-    )

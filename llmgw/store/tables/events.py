@@ -3,10 +3,8 @@
 from sqlite_utils import Database
 
 from llmgw.model.events import Event
+from llmgw.store.rules.bounds import EVENTS
 from llmgw.store.tables.rows import change, every
-
-KEPT = 10_000
-"""Events beyond it are dropped, the oldest first."""
 
 
 def add(db: Database, event: Event) -> None:
@@ -17,7 +15,7 @@ def add(db: Database, event: Event) -> None:
         " ON CONFLICT (id) DO NOTHING",
         (event.id, event.at, event.severity, event.kind, event.subject, event.words),
     )
-    change(db, "DELETE FROM events WHERE number <= (SELECT max(number) FROM events) - ?", (KEPT,))
+    change(db, "DELETE FROM events WHERE number <= (SELECT max(number) FROM events) - ?", (EVENTS,))
 
 
 def since(db: Database, at: float, limit: int) -> tuple[Event, ...]:

@@ -6,13 +6,8 @@ import msgspec
 from sqlite_utils import Database
 
 from llmgw.model.hardware import HardwareChange
+from llmgw.store.rules.bounds import HARDWARE, SUBJECTS
 from llmgw.store.tables.rows import Row, change, every
-
-KEPT = 500
-"""Changes of a node; beyond it the oldest are dropped that are not the last of their subject."""
-
-SUBJECTS = 2000
-"""Changes of a node that are kept at all."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(HardwareChange).decode
@@ -39,7 +34,7 @@ def put(db: Database, changes: Sequence[HardwareChange], before: float) -> None:
             (one.id, one.node, one.kind, one.subject, one.until, _encode(one).decode()),
         )
     for node in dict.fromkeys(one.node for one in changes):
-        db.execute(_DROP_OLD, {"node": node, "before": before, "kept": KEPT})
+        db.execute(_DROP_OLD, {"node": node, "before": before, "kept": HARDWARE})
         db.execute(_DROP_MORE, {"node": node, "subjects": SUBJECTS})
 
 

@@ -2,14 +2,17 @@
 
 from sqlite_utils import Database
 
-from llmgw.base.errors import Conflict, NotFound
-from llmgw.model.events import AuditEntry
 from llmgw.store.interface import StoredCertificate, StoredNode
-from llmgw.store.shown import as_json
+from llmgw.store.rules.nodes import (
+    NODE,
+    check_same,
+    never_registered,
+    removal_audited,
+    unknown,
+    wish_audited,
+)
 from llmgw.store.tables import audit
 from llmgw.store.tables.rows import change, every, first
-
-_NODE = "node"
 
 
 def every_node(db: Database) -> tuple[StoredNode, ...]:
@@ -31,21 +34,11 @@ def set_wish(db: Database, node: str, wish: str | None, actor: str, at: float) -
     """Cordon, drain or release a node."""
     before = _one(db, node)
     if before is None:
-        raise NotFound(f"{node}: no such node ever registered", hint="llmgw ctl nodes lists them")
+        raise never_registered(node)
     if before.wish == wish:
         return
     change(db, "UPDATE nodes SET wish = ? WHERE id = ?", (wish, node))
-    audit.add(
-        db,
-        AuditEntry(
-            at=at,
-            actor=actor,
-            action="node.wish",
-            subject=node,
-            before=as_json(before.wish),
-            after=as_json(wish),
-        ),
-    )
+    audit.add(db, wish_audited(before, wish, actor, at))
 
 
 def remove(db: Database, node: str, actor: str, at: float) -> tuple[str, ...]:
@@ -56,31 +49,19 @@ def remove(db: Database, node: str, actor: str, at: float) -> tuple[str, ...]:
         for row in every(
             db,
             "SELECT serial FROM certificates WHERE role = ? AND subject = ? ORDER BY serial",
-            (_NODE, node),
+            (NODE, node),
         )
     )
     if before is None and not serials:
-        raise NotFound(
-            f"{node}: no such node, and no certificate of it", hint="llmgw ctl nodes lists them"
-        )
+        raise unknown(node)
     change(db, "DELETE FROM nodes WHERE id = ?", (node,))
     change(db, "DELETE FROM hardware WHERE node = ?", (node,))
     change(
         db,
         "UPDATE certificates SET denied = ? WHERE role = ? AND subject = ? AND denied IS NULL",
-        (at, _NODE, node),
+        (at, NODE, node),
     )
-    audit.add(
-        db,
-        AuditEntry(
-            at=at,
-            actor=actor,
-            action="node.remove",
-            subject=node,
-            before=None if before is None else as_json(before),
-            after=as_json({"denied": serials}),
-        ),
-    )
+    audit.add(db, removal_audited(node, before, serials, actor, at))
     return serials
 
 
@@ -88,7 +69,7 @@ def put_certificate(db: Database, certificate: StoredCertificate) -> None:
     """Record a certificate; the same one again changes nothing."""
     row = first(db, "SELECT * FROM certificates WHERE serial = ?", (certificate.serial,))
     if row is not None:
-        _same(StoredCertificate(**row), certificate)
+        check_same(StoredCertificate(**row), certificate)
         return
     change(
         db,
@@ -107,14 +88,6 @@ def denied(db: Database) -> frozenset[str]:
     """Return the serials of all denied certificates."""
     rows = every(db, "SELECT serial FROM certificates WHERE denied IS NOT NULL")
     return frozenset(row["serial"] for row in rows)
-
-
-def _same(there: StoredCertificate, given: StoredCertificate) -> None:
-    if (there.role, there.subject, there.ends) != (given.role, given.subject, given.ends):
-        raise Conflict(
-            f"certificate {given.serial} is {there.role} {there.subject}'s, "
-            f"not {given.role} {given.subject}'s"
-        )
 
 
 def _one(db: Database, node: str) -> StoredNode | None:

@@ -3,11 +3,9 @@
 import msgspec
 from sqlite_utils import Database
 
-from llmgw.base.errors import Conflict
-from llmgw.model.events import AuditEntry
 from llmgw.model.settings import Settings, SettingsChange
 from llmgw.store.interface import StoredSettings
-from llmgw.store.shown import leaf_json, leaves
+from llmgw.store.rules.settings import audited, changed
 from llmgw.store.tables import audit
 from llmgw.store.tables.rows import change, every, first
 
@@ -25,12 +23,7 @@ def newest(db: Database) -> StoredSettings:
 def put(db: Database, settings: Settings, expected: int, actor: str, at: float) -> StoredSettings:
     """Replace the settings, when `expected` is their version and anything differs."""
     now = newest(db)
-    if now.version != expected:
-        raise Conflict(
-            f"the settings are at version {now.version}, not {expected}",
-            hint="somebody changed them meanwhile: look again, then repeat the change",
-        )
-    changes = _changes(now, settings, actor, at)
+    changes = changed(now, settings, expected, actor, at)
     if not changes:
         return now
     version = now.version + 1
@@ -47,17 +40,7 @@ def put(db: Database, settings: Settings, expected: int, actor: str, at: float) 
             " VALUES (?, ?, ?, ?, ?, ?)",
             (version, at, actor, entry.path, entry.before, entry.after),
         )
-        audit.add(
-            db,
-            AuditEntry(
-                at=at,
-                actor=actor,
-                action="settings.put",
-                subject=entry.path,
-                before=entry.before,
-                after=entry.after,
-            ),
-        )
+        audit.add(db, audited(entry))
     return StoredSettings(version=version, settings=settings)
 
 
@@ -71,22 +54,3 @@ def history(db: Database, path: str, limit: int) -> tuple[SettingsChange, ...]:
         (path, path, path, path, limit),
     )
     return tuple(SettingsChange(**row) for row in rows)
-
-
-def _changes(
-    now: StoredSettings, settings: Settings, actor: str, at: float
-) -> list[SettingsChange]:
-    before, after = leaves(now.settings), leaves(settings)
-    paths = [*before, *(path for path in after if path not in before)]
-    return [
-        SettingsChange(
-            version=now.version + 1,
-            at=at,
-            actor=actor,
-            path=path,
-            before=leaf_json(path, before[path]) if path in before else None,
-            after=leaf_json(path, after[path]) if path in after else None,
-        )
-        for path in paths
-        if (path in before) != (path in after) or before.get(path) != after.get(path)
-    ]

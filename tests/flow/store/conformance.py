@@ -10,7 +10,7 @@ from typing import Protocol
 import pytest
 
 from llmgw.base.errors import Conflict, NotFound, Refused
-from llmgw.model.events import AuditEntry, Event
+from llmgw.model.events import AuditEntry
 from llmgw.model.settings import Settings
 from llmgw.store.interface import Store, StoredSettings
 from tests.flow.store import samples
@@ -230,16 +230,7 @@ class NodeConformance:
 class RecordConformance:
     async def test_events_are_kept_once_by_id_and_come_oldest_first(self, store: Store):
         for number in (1, 2, 3, 3):
-            await store.add_event(
-                Event(
-                    id=f"e{number}",
-                    at=float(number),
-                    severity="info",
-                    kind="node",
-                    subject="gpu-01",
-                    words="joined",
-                )
-            )
+            await store.add_event(samples.event(f"e{number}", at=float(number)))
         assert [e.id for e in await store.events(since=2.0)] == ["e2", "e3"]
         assert [e.id for e in await store.events(since=0.0, limit=2)] == ["e2", "e3"]
 
@@ -292,55 +283,12 @@ class RecordConformance:
         assert [e.subject for e in await store.audit(limit=2)] == ["s4", "s3"]
 
 
-class TermConformance:
-    async def test_each_open_raises_the_term(self, place: Place):
-        terms = []
-        for holder in ("a", "b", "c"):
-            store = place.store()
-            terms.append(await store.open(holder))
-            await store.close()
-        assert terms == [1, 2, 3]
-
-    async def test_a_term_that_was_seen_is_passed_and_stays_passed(self, place: Place):
-        store = place.store()
-        await store.open("a")
-        assert await store.take_term(7) == 8
-        assert await store.take_term(7) == 8
-        assert await store.take_term(3) == 8
-        await store.close()
-        assert await place.store().open("b") == 9
-
-    async def test_a_term_that_no_counting_reaches_is_refused(self, store: Store):
-        assert "no term" in await refused(store.take_term(2**63), Refused)
-
-    async def test_a_second_opener_is_refused_with_the_holders_name_and_what_to_do(
-        self, store: Store, place: Place
-    ):
-        second = place.store()
-        with pytest.raises(Refused) as caught:
-            await second.open("b")
-        assert "'first'" in caught.value.message
-        assert "pid" in caught.value.message
-        assert caught.value.hint
-        await second.close()
-        assert (await store.settings()).version == 0
-
-    async def test_whoever_waited_gets_the_store_when_the_holder_let_go(self, place: Place):
-        first, second = place.store(), place.store()
-        await first.open("a")
-        await refused(second.open("b"), Refused)
-        await first.close()
-        assert await second.open("b") == 2
-        await second.close()
-
-
 class Conformance(
     SettingsConformance,
     CatalogConformance,
     CredentialConformance,
     NodeConformance,
     RecordConformance,
-    TermConformance,
 ):
     """Everything above, on an open store named `first`."""
 

@@ -4,6 +4,7 @@ import pytest
 
 from llmgw.model.hardware import MASTER, PORT, HardwareChange
 from llmgw.store.interface import Store
+from llmgw.store.rules.bounds import HARDWARE, SUBJECTS
 from tests.flow.store import samples
 from tests.flow.store.conformance import Place
 
@@ -94,3 +95,14 @@ class HardwareConformance:
         await again.open("b")
         assert await again.hardware(since=0.0, node=None) == (change(1),)
         await again.close()
+
+    async def test_it_is_bounded_for_each_node(self, store: Store):
+        many = [change(number, kind=MASTER) for number in range(HARDWARE + 20)]
+        await store.put_hardware([change(90_000, "gpu-02"), *many], before=0.0)
+        found = await store.hardware(since=0.0, node="gpu-01")
+        assert [one.id for one in found] == [one.id for one in many[20:]]
+        assert len(await store.hardware(since=0.0, node="gpu-02")) == 1
+        subjects = [change(10_000 + n, subject=f"mlx5_{n}/1") for n in range(SUBJECTS + 10)]
+        await store.put_hardware(subjects, before=0.0)
+        kept = await store.hardware(since=0.0, node="gpu-01")
+        assert [one.id for one in kept] == [one.id for one in subjects[10:]]

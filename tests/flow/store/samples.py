@@ -1,6 +1,7 @@
 """Records for tests of stores."""
 
 from llmgw.model.catalog import Model, Profile
+from llmgw.model.events import Event
 from llmgw.model.keys import JoinToken, Key, Token, UsageReport, UsageTotals
 from llmgw.model.settings import LinkSettings, ServingSettings, Settings
 from llmgw.store.interface import StoredCertificate, StoredNode
@@ -29,6 +30,10 @@ def join_token(
     token_id: str = "j1", *, subject: str = "gpu-01", expires: float = 100.0
 ) -> JoinToken:
     return JoinToken(id=token_id, sha256="ef" * 32, role="node", subject=subject, expires=expires)
+
+
+def event(event_id: str, *, at: float = 1.0) -> Event:
+    return Event(id=event_id, at=at, severity="info", kind="node", subject="gpu-01", words="joined")
 
 
 def node(node_id: str = "gpu-01", *, first: float = 1.0, last: float = 1.0) -> StoredNode:

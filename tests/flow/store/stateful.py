@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from llmgw.base.errors import Conflict, Refused
 from llmgw.model.settings import Settings
-from llmgw.store.interface import Store
+from llmgw.store.interface import Claim, Store
 from tests.flow.store import samples
 from tests.flow.store.conformance import Place
 
@@ -40,8 +40,10 @@ class StoreAgainstModel(RuleBasedStateMachine):
 
     def opened(self) -> Store:
         store = self.place.store()
+        self.run(store.open("model"))
         self.term += 1
-        assert self.run(store.open("model")) == self.term
+        lease = self.run(store.acquire_lease(Claim(server="model", boot="b"), ttl=5.0))
+        assert lease.term == self.term
         return store
 
     @rule()

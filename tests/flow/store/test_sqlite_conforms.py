@@ -8,11 +8,9 @@ from hypothesis import settings
 
 from llmgw.store.interface import Store
 from llmgw.store.sqlite import SqliteStore
-from tests.flow.store.conformance import Conformance
-from tests.flow.store.hardware_conformance import HardwareConformance
+from tests.flow.store.every import EveryConformance
+from tests.flow.store.lease_conformance import ExclusiveConformance
 from tests.flow.store.stateful import StoreAgainstModel
-from tests.flow.store.traffic_conformance import TrafficConformance
-from tests.flow.store.usage_conformance import UsageConformance
 
 
 class SqlitePlace:
@@ -23,7 +21,7 @@ class SqlitePlace:
         return SqliteStore(self.path, version="0.1.0")
 
 
-class TestSqlite(Conformance, HardwareConformance, TrafficConformance, UsageConformance):
+class TestSqlite(EveryConformance, ExclusiveConformance):
     @pytest.fixture
     def place(self, tmp_path: Path) -> SqlitePlace:
         return SqlitePlace(tmp_path)

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from llmgw.store.interface import Claim
 from llmgw.store.sqlite import SqliteStore
 
 WRITER = Path(__file__).parent / "writer.py"
@@ -31,7 +32,9 @@ async def test_what_was_acknowledged_before_kill_9_is_there_after_each_of_severa
     for lines in range(20, 20 + ROUNDS * 7, 7):
         term, number = write_and_kill(path, number, lines)
         store = SqliteStore(path, version="0.1.0")
-        terms += [term, await store.open("reader")]
+        await store.open("reader")
+        lease = await store.acquire_lease(Claim(server="reader", boot="b"), ttl=5.0)
+        terms += [term, lease.term]
         catalog = {entry.model.name: entry.model for entry in await store.models()}
         interval = (await store.settings()).settings.link.heartbeat_interval
         (row,) = await store.usage(since=0.0, until=1e9)

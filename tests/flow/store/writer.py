@@ -10,15 +10,17 @@ import asyncio
 import sys
 from pathlib import Path
 
+from llmgw.store.interface import Claim
 from llmgw.store.sqlite import SqliteStore
 from tests.flow.store import samples
 
 
 async def write(path: Path, begin: int) -> None:
     store = SqliteStore(path, version="0.1.0")
-    term = await store.open("writer")
+    await store.open("writer")
+    lease = await store.acquire_lease(Claim(server="writer", boot="b"), ttl=5.0)
     version = (await store.settings()).version
-    print(f"term {term}", flush=True)
+    print(f"term {lease.term}", flush=True)
     number = begin
     while True:
         number += 1
