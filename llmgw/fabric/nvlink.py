@@ -1,8 +1,8 @@
 """Whether a card is joined to an NVLink domain, with cards of other machines."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from llmgw.model.device import NvlinkFabric
+from llmgw.model.device import Device, NvlinkFabric
 from llmgw.model.fabric import NvlinkDomain
 
 
@@ -34,6 +34,21 @@ def why_not(fabric: NvlinkFabric | None, domain: NvlinkDomain | None) -> str | N
         return None
     conditions = _conditions(fabric, domain or NvlinkDomain())
     return "; ".join(words for answer, words in conditions if answer is False) or None
+
+
+def domain_of(devices: Sequence[Device], domain: NvlinkDomain | None) -> str | None:
+    """Return the NVLink domain that all cards of a machine are joined to: `cluster/clique`.
+
+    Cards of one cluster reach each other only within a clique. None when a card is not joined, when
+    that is not known of one, or when they are in several.
+    """
+    found: set[str] = set()
+    for device in devices:
+        fabric = device.nvlink
+        if fabric is None or joined(fabric, domain) is not True or fabric.clique_id is None:
+            return None
+        found.add(f"{fabric.cluster_uuid}/{fabric.clique_id}")
+    return found.pop() if len(found) == 1 else None
 
 
 def is_cluster(uuid: str) -> bool:

@@ -8,14 +8,17 @@ from collections.abc import Iterator, Mapping
 
 from llmgw.model.node import READY
 from llmgw.model.record import Problem
-from llmgw.model.shard import FAILED, STOPPED
+from llmgw.plan.lint.ledger import Ledger
+from llmgw.plan.lint.network import span
 from llmgw.plan.records import (
     Assignment,
-    Booking,
     Desired,
+    DrainReplica,
+    EvictReplica,
     NodeRoom,
     Observed,
     Plan,
+    PreemptReplica,
     StartReplica,
     StopReplica,
 )
@@ -32,7 +35,7 @@ class _Check:
         self._observed = observed
         self._rooms: Mapping[str, NodeRoom] = {room.node.id: room for room in observed.nodes}
         self._models = {
-            (entry.model.name, profile.name)
+            (entry.model.name, profile.name): profile
             for entry in desired.models
             for profile in entry.model.profiles
         }
@@ -47,13 +50,15 @@ class _Check:
             for booking in room.bookings
         }
         self._known = {replica for replica, _, _ in self._there}
-        self._held: dict[tuple[str, str], str] = {}
-        self._memory: dict[str, int] = {}
+        self._profiles = {
+            replica.id: self._models.get((replica.model or "", replica.profile or ""))
+            for replica in observed.replicas
+        }
+        self._ledger = Ledger(observed)
 
     def problems(self, plan: Plan) -> Iterator[Problem]:
         if plan.steps and not self._observed.settled:
             yield Problem(path="steps", words="the fleet has not settled: nothing may be done yet")
-        self._take_what_is_held()
         seen: set[str] = set()
         for number, step in enumerate(plan.steps):
             path = f"steps[{number}]"
@@ -65,31 +70,11 @@ class _Check:
                     yield from self._start(path, step)
                 case StopReplica():
                     yield from self._stop(path, step)
-
-    def _take_what_is_held(self) -> None:
-        reported: set[tuple[str, str, int]] = set()
-        for room in self._observed.nodes:
-            for booking in room.bookings:
-                reported.add((booking.replica, room.node.id, booking.rank))
-                self._hold(room.node.id, booking)
-        for replica in self._observed.replicas:
-            for shard in replica.shards:
-                key = (replica.id, shard.node, shard.rank)
-                if key not in reported and shard.state not in {STOPPED, FAILED}:
-                    self._hold(
-                        shard.node,
-                        Booking(
-                            replica=replica.id,
-                            rank=shard.rank,
-                            devices=shard.devices,
-                            memory_bytes=shard.memory_bytes,
-                        ),
-                    )
-
-    def _hold(self, node: str, booking: Booking) -> None:
-        for uuid in booking.devices:
-            self._held[node, uuid] = booking.replica
-        self._memory[node] = self._memory.get(node, 0) + (booking.memory_bytes or 0)
+                case DrainReplica():
+                    yield from self._is_there(path, step.replica)
+                case EvictReplica() | PreemptReplica():
+                    yield from self._is_there(path, step.replica)
+                    yield from self._gives_way(path, step)
 
     def _start(self, path: str, step: StartReplica) -> Iterator[Problem]:
         if self._desired.settings.serving.stopped:
@@ -105,6 +90,7 @@ class _Check:
             yield Problem(path=path, words=f"{step.replica} has the ranks {ranks}")
         for one in step.shards:
             yield from self._shard(path, step, one)
+        yield from span(path, step, self._observed, self._rooms)
 
     def _shard(self, path: str, step: StartReplica, one: Assignment) -> Iterator[Problem]:
         if one.spec.replica != step.replica:
@@ -119,33 +105,11 @@ class _Check:
             yield Problem(path=path, words=f"{node.id} is {state}")
         if node.wish is not None:
             yield Problem(path=path, words=f"{node.id} is {node.wish}")
-        yield from self._devices(path, room, one)
-        yield from self._host_memory(path, room, one)
-
-    def _devices(self, path: str, room: NodeRoom, one: Assignment) -> Iterator[Problem]:
-        node = room.node.id
-        devices = {device.uuid: device for device in room.node.inventory.devices or ()}
-        for uuid in one.spec.devices:
-            device = devices.get(uuid)
-            if device is None:
-                yield Problem(path=path, words=f"{node}: there is no device {uuid}")
-                continue
-            for other in (uuid, device.card_uuid, *_instances(uuid, room)):
-                holder = self._held.get((node, other)) if other is not None else None
-                if holder is not None:
-                    yield Problem(path=path, words=f"{node}: {uuid} is held by {holder}")
-            if device.unhealthy:
-                yield Problem(path=path, words=f"{node}: {uuid} is unhealthy")
-        for uuid in one.spec.devices:
-            self._held[node, uuid] = one.spec.replica
-
-    def _host_memory(self, path: str, room: NodeRoom, one: Assignment) -> Iterator[Problem]:
-        node, host = room.node.id, room.node.inventory.host
-        self._memory[node] = self._memory.get(node, 0) + (one.spec.memory_bytes or 0)
-        total = host.memory_bytes if host is not None else None
-        if one.spec.memory_bytes and total is not None and self._memory[node] > total:
-            words = f"{node}: {self._memory[node]} of {total} bytes of memory are given out"
-            yield Problem(path=path, words=words)
+        if room.lent is not None:
+            yield Problem(path=path, words=f"{node.id} is lent to {room.lent}")
+        if node.liveness == READY and node.id in self._observed.waiting_for:
+            yield Problem(path=path, words=f"{node.id} has not reported what it runs")
+        yield from self._ledger.give(path, room, one)
 
     def _stop(self, path: str, step: StopReplica) -> Iterator[Problem]:
         if not step.shards:
@@ -154,8 +118,27 @@ class _Check:
             if (step.replica, node, rank) not in self._there:
                 yield Problem(path=path, words=f"{step.replica}/{rank} is not on {node}")
 
+    def _is_there(self, path: str, replica: str) -> Iterator[Problem]:
+        if replica not in self._known:
+            yield Problem(path=path, words=f"{replica} is not there")
 
-def _instances(card: str, room: NodeRoom) -> Iterator[str]:
-    for device in room.node.inventory.devices or ():
-        if device.card_uuid == card:
-            yield device.uuid
+    def _gives_way(self, path: str, step: EvictReplica | PreemptReplica) -> Iterator[Problem]:
+        """Yield that a replica has to go for something that is not above it.
+
+        One that is idle may give way to an equal; one that serves goes for a higher priority alone.
+        """
+        mine, to = self._profiles.get(step.replica), step.gives_way_to
+        other = self._models.get(to)
+        if other is None:
+            words = f"{step.replica} gives way to {to[0]}, not in the catalog"
+            yield Problem(path=path, words=words)
+            return
+        if mine is None:
+            return
+        least = mine.priority + isinstance(step, PreemptReplica)
+        if other.priority < least:
+            words = (
+                f"{step.replica} of priority {mine.priority} gives way to {to[0]} "
+                f"of priority {other.priority}"
+            )
+            yield Problem(path=path, words=words)

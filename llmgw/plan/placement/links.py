@@ -7,8 +7,11 @@ from llmgw.model.device import Device
 
 def slow_links(devices: Iterable[Device]) -> dict[str, float]:
     """Return, for each device whose link is slow, the share of its own bandwidth that it has."""
-    shares = ((device.uuid, _share(device)) for device in devices if device.pci is not None)
-    return {uuid: share for uuid, share in shares if share < 1.0}
+    found: dict[str, float] = {}
+    for device in devices:
+        if device.pci is not None and (share := _share(device)) < 1.0:
+            found[device.uuid] = share
+    return found
 
 
 def _share(device: Device) -> float:

@@ -6,7 +6,7 @@ once and then only those that were booked on since.
 """
 
 import heapq
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 
 from llmgw.plan.placement.room import Room, Space
 from llmgw.plan.records import Verdict
@@ -45,10 +45,10 @@ class Ranking:
             heapq.heappush(self._heap, entry)
         return found
 
-    def verdicts(self) -> dict[str, Verdict]:
-        """Return why each node that is turned away is."""
+    def rated(self) -> Mapping[str, int | Verdict]:
+        """Return what each node is worth, or why it is turned away."""
         self._refresh()
-        return {name: rated for name, rated in self._rated.items() if isinstance(rated, Verdict)}
+        return self._rated
 
     def _refresh(self) -> None:
         booked = self._room.booked

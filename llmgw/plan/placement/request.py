@@ -3,8 +3,8 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from llmgw.model.catalog import Model, PackageSource, PathSource, Profile
-from llmgw.model.weights import cache_name
+from llmgw.model.catalog import Model, PackageSource, Profile
+from llmgw.model.weights import held_as
 from llmgw.plan.records import Verdict
 
 _GB = 1_000_000_000
@@ -29,6 +29,8 @@ class Request:
     """The settings order its engine on every node."""
     held_back: Mapping[str, Verdict] = field(default_factory=dict)
     """Nodes that are turned away beforehand, after failed starts there."""
+    device_memory_bytes: int | None = None
+    """Memory that it is expected to need on each of its devices."""
 
     @property
     def reserved_bytes(self) -> int | None:
@@ -44,11 +46,13 @@ class Request:
             profile.device_classes,
             profile.gpus,
             profile.nodes,
+            profile.fabric,
             profile.tensor_parallel,
             profile.pipeline_parallel,
             profile.cpu_cores,
             self.memory_bytes,
             self.disk_bytes,
+            self.device_memory_bytes,
             self.ordered,
             tuple(sorted(profile.node_selector.items())),
         )
@@ -60,6 +64,7 @@ def request(
     *,
     ordered: Collection[str] = (),
     held_back: Mapping[str, Verdict] | None = None,
+    device_memory_bytes: int | None = None,
 ) -> Request:
     """Return the request for one more replica of a model.
 
@@ -68,15 +73,17 @@ def request(
         profile: one of its profiles.
         ordered: engines that the settings order.
         held_back: nodes that are turned away beforehand.
+        device_memory_bytes: what it is expected to need on each device; None: not known.
     """
     return Request(
         model=model,
         profile=profile,
         memory_bytes=_bytes(profile.min_memory_gb),
         disk_bytes=_disk(model, profile),
-        weights=_weights(model),
+        weights=None if model.source is None else held_as(model.source),
         ordered=profile.engine in ordered,
         held_back=held_back or {},
+        device_memory_bytes=device_memory_bytes if profile.gpus else None,
     )
 
 
@@ -88,13 +95,3 @@ def _disk(model: Model, profile: Profile) -> int | None:
     if profile.disk_gb is not None:
         return _bytes(profile.disk_gb)
     return model.source.size_bytes if isinstance(model.source, PackageSource) else None
-
-
-def _weights(model: Model) -> str | None:
-    match model.source:
-        case None:
-            return None
-        case PathSource(path=path):
-            return path
-        case source:
-            return cache_name(source)

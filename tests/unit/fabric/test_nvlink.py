@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from llmgw.fabric.nvlink import is_cluster, joined, why_not
-from llmgw.model.device import NvlinkFabric
+from llmgw.fabric.nvlink import domain_of, is_cluster, joined, why_not
+from llmgw.model.device import Device, NvlinkFabric
 from llmgw.model.fabric import NvlinkDomain
 
 CLUSTER = "b2daed23-0000-0000-0000-000000000000"
@@ -76,3 +76,19 @@ def test_one_known_fault_is_enough_when_the_rest_is_not_known():
 def test_zeros_are_no_cluster():
     assert not is_cluster("00000000-0000-0000-0000-000000000000")
     assert is_cluster(CLUSTER)
+
+
+def cards(*fabrics: NvlinkFabric | None) -> list[Device]:
+    return [Device(uuid=f"GPU-{n}", nvlink=one) for n, one in enumerate(fabrics)]
+
+
+def test_a_machine_is_in_a_domain_when_each_of_its_cards_is_and_in_the_same():
+    assert domain_of(cards(FABRIC, FABRIC), DOMAIN) == f"{CLUSTER}/1"
+    for odd in (None, fabric(clique_id=2), fabric(clique_id=None), fabric(state="In Progress")):
+        assert domain_of(cards(FABRIC, odd), DOMAIN) is None
+    assert domain_of([], DOMAIN) is None
+
+
+@pytest.mark.parametrize("machine", [domain(imex_running=False), domain(imex_running=None), None])
+def test_no_machine_is_in_a_domain_while_imex_is_not_known_to_be_up(machine):
+    assert domain_of(cards(FABRIC), machine) is None
