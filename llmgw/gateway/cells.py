@@ -7,10 +7,15 @@ worker of its row; a reader adds a column up. The parent clears the row of a wor
 import mmap
 import os
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 WIDTH = 4096
 """Engines that have a column of their own; those beyond share the last one."""
 _SIZE = 4
+IDLE_LOOKS = 8
+"""Looks in a row at which a replica that left had nothing, before it is forgotten: a worker may
+still send a request there that has not heard that it left.
+"""
 
 
 class Cells:
@@ -51,17 +56,26 @@ def create(rows: int) -> int:
     return fd
 
 
+@dataclass(slots=True)
+class _Left:
+    """The column of a replica that left the table."""
+
+    column: int
+    seen_idle: int = 0
+
+
 class Columns:
     """Which column belongs to which replica.
 
     A column is given to another replica only when its counts are zero in every row: requests to the
-    one before may still run.
+    one before may still run, and are told of as that replica's until they have ended.
     """
 
     def __init__(self, load: Callable[[int], int]) -> None:
         self._load = load
         self._of: dict[str, int] = {}
         self._free = list(range(WIDTH - 2, -1, -1))
+        self._left: dict[str, _Left] = {}
 
     def keep(self, replicas: Iterable[str]) -> None:
         """Free the columns of all replicas but these."""
@@ -70,13 +84,29 @@ class Columns:
             column = self._of.pop(gone)
             if column != WIDTH - 1:
                 self._free.insert(0, column)
+                self._left[gone] = _Left(column)
 
     def of(self, replica: str) -> int:
         """Return a replica's column, giving it one at first."""
         column = self._of.get(replica)
         if column is None:
             column = self._of[replica] = self._next()
+            self._left.pop(replica, None)
+            self._left = {name: one for name, one in self._left.items() if one.column != column}
         return column
+
+    def in_flight(self) -> dict[str, int]:
+        """Return what is in flight at each replica that has anything, those that left too.
+
+        Replicas that share the last column are each said to have all that is there.
+        """
+        loads = {replica: self._load(column) for replica, column in self._of.items()}
+        for replica, one in list(self._left.items()):
+            loads[replica] = load = self._load(one.column)
+            one.seen_idle = 0 if load else one.seen_idle + 1
+            if one.seen_idle >= IDLE_LOOKS:
+                del self._left[replica]
+        return {replica: load for replica, load in loads.items() if load > 0}
 
     def _next(self) -> int:
         for at in range(len(self._free) - 1, -1, -1):

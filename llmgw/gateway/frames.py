@@ -75,8 +75,14 @@ class Down(Record, frozen=True, kw_only=True, tag_field="kind", tag="down"):
     endpoint: EndpointDown
 
 
+class Waiting(Record, frozen=True, kw_only=True, tag_field="kind", tag="waiting"):
+    """Up: how many requests wait at this worker for each model that nothing serves."""
+
+    counts: dict[str, int]
+
+
 ToWorker = Resume | TableFrame | Drain
-FromWorker = Listening | Counted | Took | Down
+FromWorker = Listening | Counted | Took | Down | Waiting
 
 _encode = msgspec.msgpack.Encoder().encode
 decode_to_worker = msgspec.msgpack.Decoder(ToWorker).decode

@@ -20,6 +20,7 @@ from llmgw.gateway.proxy.deadlines import Deadlines
 from llmgw.gateway.proxy.endpoints import Engine, Engines, Way
 from llmgw.gateway.proxy.engine import EngineConnection
 from llmgw.gateway.proxy.exchange import Exchange
+from llmgw.gateway.proxy.held import Held
 from llmgw.gateway.proxy.means import Task
 from llmgw.gateway.proxy.replies import refusal_reply, whole_reply
 from llmgw.gateway.proxy.requests import Request
@@ -45,6 +46,7 @@ class Front:
         cells: requests in flight, shared with the other workers.
         prefix: what request ids of this worker begin with.
         on_engine_down: told a replica and the words when an engine cannot be reached.
+        on_held: told how many requests wait for each model, when that changes.
     """
 
     def __init__(
@@ -54,12 +56,16 @@ class Front:
         cells: Cells,
         prefix: str,
         on_engine_down: Callable[[str, str], None],
+        on_held: Callable[[dict[str, int]], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._clock = clock
         self._rng = rng
         self._on_engine_down = on_engine_down
         self._engines = Engines(cells)
+        self._on_held = on_held
+        self._held_told: dict[str, int] = {}
+        self.held = Held(self._held_changed)
         self._ways: dict[str, Way] = {}
         self._ring = KeyRing()
         self._config = default_config()
@@ -90,10 +96,12 @@ class Front:
         self._ring.received, self._ring.current = frame.received, frame.current
         if frame.listing or frame.routes or frame.gone_routes:
             self._engines.keep(self._ways.values())
+        self.held.look(self._ways, stopped=self._config.stopped)
 
     def tidy(self) -> None:
         """Act on deadlines that passed and close what was idle for long."""
         self.deadlines.look()
+        self._tell_held()
         self._engines.close_idle(self.deadlines.now())
 
     def connection(self) -> ClientConnection:
@@ -274,6 +282,17 @@ class Front:
         if engine.health.failures == 1:
             log.warning("an engine failed", replica=engine.endpoint.replica, words=words)
         self._on_engine_down(engine.endpoint.replica, words)
+
+    def _held_changed(self) -> None:
+        """Tell at once that a model is waited for, or that it is not any more; counts may wait."""
+        if self.held.counts().keys() != self._held_told.keys():
+            self._tell_held()
+
+    def _tell_held(self) -> None:
+        counts = self.held.counts()
+        if counts != self._held_told:
+            self._held_told = counts
+            self._on_held(counts)
 
     async def _connect(
         self,

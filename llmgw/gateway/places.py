@@ -20,6 +20,7 @@ from llmgw.gateway.frames import (
     Resume,
     TableFrame,
     Took,
+    Waiting,
     decode_from_worker,
 )
 from llmgw.model.gateway import ModelTraffic
@@ -72,6 +73,8 @@ class Place:
         self.restarts = 0
         self.totals: dict[tuple[str, str], UsageTotals] = {}
         self.traffic: dict[str, ModelTraffic] = {}
+        self.waiting: dict[str, int] = {}
+        """How many requests wait at the worker for each model that nothing serves."""
         self._listener = listener
         self._cells = cells
         self._log_level = log_level
@@ -167,6 +170,7 @@ class Place:
             self.kill()
             self.pid = self.taken = self._channel = self._process = None
             self.listening = False
+            self.waiting = {}
             channel.close()
             self._on_end(self)
 
@@ -195,6 +199,8 @@ class Place:
                 self.listening = True
             case Took(number=number):
                 self.taken = number
+            case Waiting(counts=counts):
+                self.waiting = counts
             case Down():
                 pass
         self._on_message(self, message)

@@ -8,6 +8,7 @@ import resource
 import secrets
 import signal
 import socket
+from collections import Counter
 from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
@@ -27,7 +28,7 @@ from llmgw.base.system import SystemFiles
 from llmgw.base.world import Files
 from llmgw.gateway.cells import Cells, Columns, create
 from llmgw.gateway.config import GatewayServiceConfig, check_config
-from llmgw.gateway.frames import Counted, Down, FromWorker, TableFrame, Took
+from llmgw.gateway.frames import Counted, Down, FromWorker, TableFrame, Took, Waiting
 from llmgw.gateway.journal import UsageJournal
 from llmgw.gateway.membership import Membership, beside, enter
 from llmgw.gateway.places import Place, send_to_all
@@ -36,7 +37,15 @@ from llmgw.gateway.sockets import bind_all
 from llmgw.gateway.table import Table, TableBook, decode_table, encode_table, whole
 from llmgw.gateway.uplink import Uplink
 from llmgw.link.dial import Dialer
-from llmgw.model.gateway import REACHED, GatewayRegister, TrafficReport
+from llmgw.model.gateway import (
+    LOADS,
+    REACHED,
+    GatewayRegister,
+    LoadReport,
+    ModelQueue,
+    ReplicaLoad,
+    TrafficReport,
+)
 
 log = get(__name__)
 
@@ -289,6 +298,8 @@ class GatewayService:
                     self._traffic_changed.add(place.number)
             case Took():
                 self._tell_reached()
+            case Waiting():
+                self._tell_loads()
             case Down(endpoint=endpoint):
                 self._uplink.engine_down(endpoint)
             case _:
@@ -304,7 +315,20 @@ class GatewayService:
             self._journal.save()
         finally:
             self._uplink.send_counts(self._take_traffic())
+            self._tell_loads()
         return "usage is on disk"
+
+    def _tell_loads(self) -> None:
+        """Tell what is in flight now, when it is not what was told last."""
+        loads = sorted(self._columns.in_flight().items())
+        waiting = sum((Counter(place.waiting) for place in self.places), Counter())
+        self._uplink.load(
+            LoadReport(
+                gateway=self._membership.id,
+                replicas=tuple(ReplicaLoad(replica=name, in_flight=count) for name, count in loads),
+                queues=tuple(ModelQueue(model=m, queued=n) for m, n in sorted(waiting.items())),
+            )
+        )
 
     def _take_traffic(self) -> list[TrafficReport]:
         """Return what is news of the workers' traffic; it stays news while nobody listens."""
@@ -330,7 +354,7 @@ class GatewayService:
             boot=self._boot,
             workers=len(self.places),
             url=self.url,
-            features=(REACHED,),
+            features=(REACHED, LOADS),
         )
 
 

@@ -33,6 +33,8 @@ def default_config() -> GatewayConfig:
         first_byte_timeout=settings.first_byte_timeout,
         idle_timeout=settings.idle_timeout,
         client_timeout=settings.client_timeout,
+        held_most=settings.held_most,
+        held_for=settings.held_for,
     )
 
 

@@ -11,7 +11,7 @@ from llmgw.gateway.membership import Membership
 from llmgw.gateway.table import TOPICS, TableBook
 from llmgw.link.dial import GatewaySide
 from llmgw.model.feed import Batch, Follow, Position
-from llmgw.model.gateway import EndpointDown, GatewayRegister, TrafficReport
+from llmgw.model.gateway import EndpointDown, GatewayRegister, LoadReport, TrafficReport
 from llmgw.model.link import (
     CertificateIssued,
     GatewayControl,
@@ -64,6 +64,8 @@ class Uplink:
         self._stream: GatewaySide | None = None
         self._welcomed = False
         self._down: dict[str, float] = {}
+        self._load: LoadReport | None = None
+        """What was told last on this stream."""
 
     def addresses(self) -> tuple[str, ...]:
         """Return where control planes may be: what one of them said last, then the configured."""
@@ -71,7 +73,7 @@ class Uplink:
 
     async def session(self, stream: GatewaySide) -> float | None:
         """Serve one stream; return the seconds that a goodbye asked to wait."""
-        self._stream, self._welcomed = stream, False
+        self._stream, self._welcomed, self._load = stream, False, None
         self._book.begin()
         stream.send(GatewayMessage(register=self._register()))
         try:
@@ -109,6 +111,17 @@ class Uplink:
         if self._stream is not None and self._welcomed and down.replica not in self._down:
             self._down[down.replica] = now
             self._stream.send(GatewayMessage(endpoint_down=down))
+
+    def load(self, report: LoadReport) -> None:
+        """Tell what is in flight now, unless that is known."""
+        if self._stream is None or not self._welcomed or report == self._load:
+            return
+        try:
+            self._stream.send(GatewayMessage(loads=report))
+        except LlmgwError as error:
+            log.warning("a report could not be sent", why=error.message)
+        else:
+            self._load = report
 
     @property
     def listened_to(self) -> bool:

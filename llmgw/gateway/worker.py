@@ -32,6 +32,7 @@ from llmgw.gateway.frames import (
     TableFrame,
     Took,
     ToWorker,
+    Waiting,
     decode_to_worker,
 )
 from llmgw.gateway.front import Front
@@ -160,6 +161,10 @@ class Report:
         if self.heard():
             self(Down(endpoint=EndpointDown(replica=replica, words=words)))
 
+    def held(self, counts: dict[str, int]) -> None:
+        """Tell how many requests wait for each model."""
+        self(Waiting(counts=counts))
+
 
 def main() -> None:
     """Run the worker that the parent's arguments describe, and leave."""
@@ -194,6 +199,7 @@ async def _run(options: argparse.Namespace) -> None:
         Cells.attach(options.cells_fd, options.slot),
         prefix,
         report.engine_down,
+        report.held,
     )
     listener = socket.socket(fileno=options.listen_fd)
     worker = Worker(front, listener, report, clock, report.heard)

@@ -2,7 +2,9 @@
 
 A model that failed once or twice on a node is started there again after a while: what a bad file
 or a wrong argument does to one node it does to all, and elsewhere the weights may be missing.
-After the third time the node is passed over for this model until its own wait is over.
+After the third time the node is passed over for this model until its own wait is over. A replica
+that served and then ended is started again at once; when that happens again and again, the waits
+grow in the same way.
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,13 +38,19 @@ def delay(count: int) -> float:
     return min(MOST, FIRST * 2.0 ** min(count - 1, 16))
 
 
+def wait_after(failure: StartFailure) -> float:
+    """Return the seconds between a failure and the next start on its node."""
+    counted = failure.count - failure.served_first
+    return delay(counted) if counted else 0.0
+
+
 def held_back(failures: Iterable[StartFailure], now: float) -> HeldBack:
     """Return what a model's failures mean at a moment (monotonic seconds)."""
     waiting: dict[str, Verdict] = {}
     passed_over: dict[str, Verdict] = {}
     resting: dict[str, Verdict] = {}
     for failure in failures:
-        over = now - failure.last >= delay(failure.count)
+        over = now - failure.last >= wait_after(failure)
         if failure.count >= ELSEWHERE_AFTER:
             passed_over[failure.node] = _verdict(failure)
             if not over:
@@ -55,8 +63,11 @@ def held_back(failures: Iterable[StartFailure], now: float) -> HeldBack:
 def _verdict(failure: StartFailure) -> Verdict:
     """Word it without what changes by itself: a reason that is kept must not count down."""
     times = "once" if failure.count == 1 else f"{failure.count} times"
+    what = f"failed to start it {times}"
+    if failure.served:
+        what = f"it ended there {times} by itself"
     words = (
-        f"{failure.node}: failed to start it {times} ({failure.words}); "
-        f"waits {show_seconds(delay(failure.count))} before the next try"
+        f"{failure.node}: {what} ({failure.words}); "
+        f"waits {show_seconds(wait_after(failure))} before the next try"
     )
     return Verdict(kind=NOT_NOW, rule=RULE, words=words)

@@ -11,6 +11,7 @@ from llmgw.plan.placement.room import Room
 from llmgw.plan.placement.scores import scores
 from llmgw.plan.placement.several import Group, find_group, refusal_of
 from llmgw.plan.records import FITS, Candidate, Desired, Observed, Verdict
+from llmgw.plan.weights_known import WeightsKnown
 from llmgw.plan.words import some
 
 
@@ -20,7 +21,6 @@ def explain(
     desired: Desired,
     observed: Observed,
     now: float,
-    device_memory_bytes: int | None = None,
 ) -> tuple[Candidate, ...]:
     """Return every node with its verdict, and with scores and devices where it fits, by id.
 
@@ -30,7 +30,6 @@ def explain(
         desired: what the cluster is told.
         observed: the fleet at this moment.
         now: monotonic seconds, on the clock of the failures in `observed`.
-        device_memory_bytes: what it is expected to need on each device; None: not known.
     """
     failures = (one for one in observed.failures if one.model == model.name)
     held = held_back(failures, now)
@@ -39,7 +38,7 @@ def explain(
         profile,
         ordered=desired.settings.engines,
         held_back={**held.waiting, **held.passed_over},
-        device_memory_bytes=device_memory_bytes,
+        device_memory_bytes=WeightsKnown(observed.nodes).least_on_device(model, profile),
     )
     leaving = {one.id for one in observed.replicas if one.state in LEAVING}
     room = Room(observed, leaving)

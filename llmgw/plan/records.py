@@ -3,7 +3,7 @@
 import msgspec
 
 from llmgw.model.catalog import CatalogEntry
-from llmgw.model.device import DeviceSample
+from llmgw.model.device import DeviceHealth, DeviceSample
 from llmgw.model.node import Node
 from llmgw.model.record import Record
 from llmgw.model.replica import Replica
@@ -28,6 +28,21 @@ class Booking(Record, frozen=True, kw_only=True):
     devices: tuple[str, ...] = ()
     memory_bytes: int | None = None
     cpu_cores: int | None = None
+    weights: str | None = None
+    """What it fetches before it is ready, where the node does not hold it: see `cache_name`."""
+    disk_bytes: int | None = None
+    """What that takes of the node's disk."""
+
+
+class Cable(Record, frozen=True, kw_only=True):
+    """What the map of a fabric says of one port of a node."""
+
+    adapter: str
+    number: int
+    leaf: str | None = None
+    """The switch that it is plugged into."""
+    trained_short: bool | None = None
+    """It runs below the rate of its kind; None: not known."""
 
 
 class NodeRoom(Record, frozen=True, kw_only=True):
@@ -39,10 +54,18 @@ class NodeRoom(Record, frozen=True, kw_only=True):
     """From the last heartbeat; None when not known."""
     readings: tuple[DeviceSample, ...] | None = None
     """Of the last heartbeat: who else uses its devices; None when not known."""
+    health: tuple[DeviceHealth, ...] | None = None
+    """What its devices last said of their wear and faults; None when not known."""
+    cables: tuple[Cable, ...] = ()
+    """Of its ports, where a map of their fabric is known."""
+    lent: str | None = None
+    """Whom the node is lent to, `Slurm`; None: nobody."""
+    lost_for: float | None = None
+    """Seconds since it counts as lost; None when it does not."""
 
 
 class StartFailure(Record, frozen=True, kw_only=True):
-    """A start that failed: counted per model and node, for back-off."""
+    """Starts that failed and replicas that ended early, per model and node: for back-off."""
 
     model: str
     node: str
@@ -50,6 +73,66 @@ class StartFailure(Record, frozen=True, kw_only=True):
     last: float
     """Monotonic seconds."""
     words: str
+    served: bool = False
+    """The last one was the end of a replica that had served."""
+    served_first: bool = False
+    """The first one was; it was restarted at once, so that the waits begin with the second."""
+
+
+class Drain(Record, frozen=True, kw_only=True):
+    """A replica that is given up: it gets no new requests, and is stopped when it is drained."""
+
+    replica: str
+    words: str
+    lasts: float
+    """Seconds since it left the routes."""
+    told: bool = False
+    """Its nodes were told to stop it, and have the time to say that they did."""
+
+
+class Load(Record, frozen=True, kw_only=True):
+    """What a replica is doing now, as far as anybody says; None: not known."""
+
+    replica: str
+    in_flight: int | None = None
+    """Requests that gateways have there; None where a gateway can't be asked."""
+    running: int | None = None
+    """Requests that its engine runs, by its own account."""
+    waiting: int | None = None
+    """Requests that wait in its engine."""
+    age: float | None = None
+    """Seconds since the engine said so."""
+
+
+class Demand(Record, frozen=True, kw_only=True):
+    """What is asked of a model, over all its replicas."""
+
+    model: str
+    queued: int = 0
+    """Requests that wait at gateways because nothing serves it."""
+    tokens_per_second: float | None = None
+    """What its replicas made lately; None: no gateway has said it twice."""
+    idle_for: float | None = None
+    """Seconds since anything was asked of it; None: nothing since this control plane began."""
+
+
+class Want(Record, frozen=True, kw_only=True):
+    """How many replicas of a profile are wanted now, where that is not what the catalog says."""
+
+    model: str
+    profile: str
+    replicas: int
+    words: str
+    """Why, with nothing that moves by itself; empty: because the catalog says so."""
+
+
+class MassLoss(Record, frozen=True, kw_only=True):
+    """Nodes that fell silent together: taken for a fault on this side, not on theirs (LINK-6a)."""
+
+    nodes: tuple[str, ...]
+    words: str
+    blind: bool = False
+    """What some of them run is not known: they were not heard since this control plane began."""
 
 
 class Observed(Record, frozen=True, kw_only=True):
@@ -65,13 +148,20 @@ class Observed(Record, frozen=True, kw_only=True):
     settled: bool = True
     waiting_for: tuple[str, ...] = ()
     """Known nodes that have not reported yet."""
+    drains: tuple[Drain, ...] = ()
+    loads: tuple[Load, ...] = ()
+    demands: tuple[Demand, ...] = ()
+    mass_loss: MassLoss | None = None
+    """While it lasts nothing takes the place of what those nodes run."""
 
 
 class Desired(Record, frozen=True, kw_only=True):
-    """What the cluster is told."""
+    """What the cluster is told, and what scaling made of it."""
 
     models: tuple[CatalogEntry, ...]
     settings: Settings
+    wants: tuple[Want, ...] = ()
+    """Of profiles that scale; of any other as many replicas as it says are wanted."""
 
 
 class Verdict(Record, frozen=True, kw_only=True):
@@ -99,6 +189,8 @@ class Assignment(Record, frozen=True, kw_only=True):
 
     node: str
     spec: ShardSpec
+    device_memory_bytes: int | None = None
+    """What it is expected to need on each of its devices; None: not known."""
 
 
 class StartReplica(Record, frozen=True, kw_only=True, tag_field="kind", tag="start"):
@@ -121,7 +213,31 @@ class StopReplica(Record, frozen=True, kw_only=True, tag_field="kind", tag="stop
     words: str
 
 
-Step = StartReplica | StopReplica
+class DrainReplica(Record, frozen=True, kw_only=True, tag_field="kind", tag="drain"):
+    """Take a replica out of the routes; a later plan stops it, when what it has begun is done."""
+
+    replica: str
+    words: str
+
+
+class EvictReplica(Record, frozen=True, kw_only=True, tag_field="kind", tag="evict"):
+    """Drain a replica that has nothing to do, so that another model has its place."""
+
+    replica: str
+    gives_way_to: tuple[str, str]
+    """Model and profile that can't be placed otherwise."""
+    words: str
+
+
+class PreemptReplica(Record, frozen=True, kw_only=True, tag_field="kind", tag="preempt"):
+    """Drain a replica that serves, of a lower priority, so that another model has its place."""
+
+    replica: str
+    gives_way_to: tuple[str, str]
+    words: str
+
+
+Step = StartReplica | StopReplica | DrainReplica | EvictReplica | PreemptReplica
 
 
 class Refusal(Record, frozen=True, kw_only=True):
@@ -139,7 +255,9 @@ class Plan(Record, frozen=True, kw_only=True):
 
     number: int
     parent: int | None
-    steps: tuple[StartReplica | StopReplica, ...] = ()
+    steps: tuple[
+        StartReplica | StopReplica | DrainReplica | EvictReplica | PreemptReplica, ...
+    ] = ()
     refusals: tuple[Refusal, ...] = ()
     sentence: str
     """What is done and why, or why nothing is."""

@@ -9,7 +9,9 @@ from llmgw.model.replica import Replica
 from llmgw.model.settings import Settings
 from llmgw.model.shard import FAILED, STOPPED
 from llmgw.model.shard import READY as SHARD_READY
-from llmgw.plan.records import Refusal
+from llmgw.plan.backoff import RULE as FAILURES
+from llmgw.plan.records import NOT_NOW, Refusal, Want
+from llmgw.plan.scaling import on_demand
 from llmgw.plan.words import some
 
 Key = Callable[[str], str | None]
@@ -24,6 +26,7 @@ def routes(
     *,
     key: Key,
     refusals: Sequence[Refusal] = (),
+    wants: Sequence[Want] = (),
 ) -> tuple[Route, ...]:
     """Return one route a model of the catalog, by name; endpoints by replica.
 
@@ -38,6 +41,7 @@ def routes(
         settings: a stopped cluster routes nothing.
         key: gives a replica's key.
         refusals: of the last plan, for the reason where nothing serves.
+        wants: how many replicas scaling wants, of profiles that scale.
     """
     by_id = {node.id: node for node in nodes}
     by_model: dict[str, list[Replica]] = {}
@@ -45,6 +49,7 @@ def routes(
         if replica.model is not None:
             by_model.setdefault(replica.model, []).append(replica)
     refused = {refusal.model: refusal for refusal in reversed(refusals)}
+    wanted = {(want.model, want.profile): want for want in wants}
     stopped = settings.serving.stopped
     return tuple(
         _route(
@@ -52,7 +57,9 @@ def routes(
             () if stopped else by_model.get(entry.model.name, ()),
             by_id,
             key,
-            "the cluster is stopped" if stopped else _refused(refused.get(entry.model.name)),
+            refused.get(entry.model.name),
+            wanted,
+            stopped=stopped,
         )
         for entry in sorted(models, key=lambda one: one.model.name)
     )
@@ -63,17 +70,47 @@ def _route(
     replicas: Sequence[Replica],
     nodes: Mapping[str, Node],
     key: Key,
-    refused: str | None,
+    refused: Refusal | None,
+    wants: Mapping[tuple[str, str], Want],
+    *,
+    stopped: bool,
 ) -> Route:
     endpoints = tuple(
         endpoint for one in replicas if (endpoint := _endpoint(one, nodes, key)) is not None
     )
-    wanted = sum(profile.replicas for profile in model.profiles)
+    of_model = [wants.get((model.name, profile.name)) for profile in model.profiles]
+    wanted = sum(
+        want.replicas if want is not None else profile.replicas
+        for want, profile in zip(of_model, model.profiles, strict=True)
+    )
     reason = None
     if not endpoints:
-        reason = refused or _starting(replicas) or _failed(replicas)
-        reason = reason or ("not started yet" if wanted else "no replica of it is wanted")
-    return Route(model=model.name, endpoints=endpoints, wanted=wanted, reason=reason)
+        resting = [want.words for want in of_model if want is not None and not want.replicas]
+        reason = "the cluster is stopped" if stopped else _refused(refused)
+        reason = reason or _starting(replicas) or _failed(replicas) or _not_there(wanted, resting)
+    return Route(
+        model=model.name,
+        endpoints=endpoints,
+        wanted=wanted,
+        reason=reason,
+        holds=not (endpoints or stopped) and any(map(on_demand, model.profiles)) and _may(refused),
+    )
+
+
+def _may(refused: Refusal | None) -> bool:
+    """Say whether waiting helps: what has just failed on its own is not waited for."""
+    if refused is None:
+        return True
+    return any(
+        one.verdict.kind == NOT_NOW and one.verdict.rule != FAILURES for one in refused.candidates
+    )
+
+
+def _not_there(wanted: int, resting: Sequence[str]) -> str:
+    """Return why nothing serves a model that nobody has begun to start."""
+    if wanted:
+        return "not started yet"
+    return f"{resting[0]}: a request starts it" if resting else "no replica of it is wanted"
 
 
 def _endpoint(replica: Replica, nodes: Mapping[str, Node], key: Key) -> Endpoint | None:

@@ -3,13 +3,23 @@
 It holds nothing that changes by itself (no ages, no countdowns): it is logged when it changes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from llmgw.model.node import READY
 from llmgw.model.replica import Replica
 from llmgw.model.shard import FAILED, STOPPED
 from llmgw.model.shard import READY as SHARD_READY
-from llmgw.plan.records import Desired, Observed, Refusal, StartReplica, StopReplica
+from llmgw.plan.records import (
+    Desired,
+    DrainReplica,
+    EvictReplica,
+    Observed,
+    PreemptReplica,
+    Refusal,
+    StartReplica,
+    Step,
+    StopReplica,
+)
 from llmgw.plan.words import counted, some
 
 
@@ -23,16 +33,27 @@ def waits_to_settle(observed: Observed) -> str:
 def sentence(
     desired: Desired,
     observed: Observed,
-    stops: Sequence[StopReplica],
-    starts: Sequence[StartReplica],
+    steps: Sequence[Step],
     refusals: Sequence[Refusal],
 ) -> str:
     """Return what a pass decided."""
-    parts = []
-    if stops:
-        parts.append("stops " + some([_stop(step) for step in stops], "; stops "))
-    if starts:
-        parts.append("starts " + some([_start(step) for step in starts], "; starts "))
+    lost = observed.mass_loss
+    parts = [f"{lost.words}; nothing is placed anew for them"] if lost is not None else []
+    where = {replica.id: replica for replica in observed.replicas}
+    stops = [_stop(step) for step in steps if isinstance(step, StopReplica)]
+    drains = [_drain(step, where) for step in steps if isinstance(step, DrainReplica)]
+    evicts = [_drain(step, where) for step in steps if isinstance(step, EvictReplica)]
+    preempts = [_drain(step, where) for step in steps if isinstance(step, PreemptReplica)]
+    starts = [_start(step) for step in steps if isinstance(step, StartReplica)]
+    for verb, told in (
+        ("stops", stops),
+        ("drains", drains),
+        ("evicts", evicts),
+        ("pre-empts", preempts),
+        ("starts", starts),
+    ):
+        if told:
+            parts.append(f"{verb} " + some(told, f"; {verb} "))
     if refusals:
         parts.append(
             "can't place " + some([f"{r.model}: {r.words}" for r in refusals], "; can't place ")
@@ -42,6 +63,14 @@ def sentence(
 
 def _stop(step: StopReplica) -> str:
     nodes = ", ".join(dict.fromkeys(node for node, _ in step.shards))
+    return f"{step.replica} on {nodes}: {step.words}"
+
+
+def _drain(
+    step: DrainReplica | EvictReplica | PreemptReplica, replicas: Mapping[str, Replica]
+) -> str:
+    replica = replicas.get(step.replica)
+    nodes = ", ".join(dict.fromkeys(s.node for s in replica.shards)) if replica else "no node"
     return f"{step.replica} on {nodes}: {step.words}"
 
 

@@ -1,15 +1,26 @@
 """What each replica is to the plan: does it count, does it serve, must it go, can it be told so."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from llmgw.model.catalog import Model
+from llmgw.model.catalog import REPLACE, Model
 from llmgw.model.node import DRAINING, LOST, READY, Node
 from llmgw.model.replica import LEAVING, Replica, ReplicaShard
 from llmgw.model.shard import FAILED, STOPPED, STOPPING, STUCK
 from llmgw.model.shard import READY as SHARD_READY
 
 _GONE = frozenset({STOPPED, FAILED})
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """All nodes, as replicas are judged by them."""
+
+    by_id: Mapping[str, Node]
+    lost_for: Mapping[str, float] = field(default_factory=dict)
+    """Seconds since each lost node counts as lost."""
+    lost_together: Collection[str] = ()
+    """Those of a mass loss: they are waited for, whatever else is said of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +38,10 @@ class Standing:
     reachable: bool
     """Every node of it is ready, so that it can be told to stop."""
     on_lost: bool
+    waited_for: bool
+    """A node of it was lost with many others: it counts until that is over."""
+    replaced: bool
+    """A node of it is lost for so long that another takes its place."""
     on_draining: bool
     outdated: str | None
     """Why it has to be replaced by another, in words; None when it is as wanted."""
@@ -37,21 +52,21 @@ class Standing:
         return ", ".join(dict.fromkeys(shard.node for shard in self.replica.shards)) or "no node"
 
 
-def standing(
-    replica: Replica, model: Model, fingerprint: str, nodes: Mapping[str, Node]
-) -> Standing:
+def standing(replica: Replica, model: Model, fingerprint: str, nodes: Nodes) -> Standing:
     """Return what a replica of a model in the catalog is to the plan.
 
     Args:
         replica: as the fleet rebuilt it.
         model: the catalog's.
         fingerprint: what its profile would be started with now.
-        nodes: all nodes by id.
+        nodes: all nodes.
     """
-    there = [nodes.get(shard.node) for shard in replica.shards]
+    ids = [shard.node for shard in replica.shards]
+    there = [nodes.by_id.get(node) for node in ids]
     lost = any(node is None or node.liveness == LOST for node in there)
     on_draining = any(node is not None and node.wish == DRAINING for node in there)
     ready = replica.state == SHARD_READY
+    waited_for = lost and any(node in nodes.lost_together for node in ids)
     return Standing(
         replica=replica,
         leaving=replica.state in LEAVING,
@@ -60,9 +75,17 @@ def standing(
         serves=ready and not lost,
         reachable=all(node is not None and node.liveness == READY for node in there),
         on_lost=lost,
+        waited_for=waited_for,
+        replaced=lost and not waited_for and _lost_for_good(ids, model, nodes),
         on_draining=on_draining,
         outdated=_outdated(replica, model, fingerprint, on_draining=on_draining),
     )
+
+
+def _lost_for_good(ids: Sequence[str], model: Model, nodes: Nodes) -> bool:
+    policy = model.disconnect
+    longest = max((nodes.lost_for.get(node, 0.0) for node in ids), default=0.0)
+    return policy.policy == REPLACE and longest >= policy.after
 
 
 def is_stale(replica: Replica, fingerprint: str) -> bool | None:
@@ -70,53 +93,24 @@ def is_stale(replica: Replica, fingerprint: str) -> bool | None:
     return None if not replica.fingerprint else replica.fingerprint != fingerprint
 
 
-def least_useful_first(
-    standings: Sequence[Standing], nodes: Mapping[str, Node], wanted: int
-) -> list[Standing]:
+def least_useful_first(standings: Sequence[Standing], first: Collection[str]) -> list[Standing]:
     """Return replicas in the order in which they are given up.
 
-    First those that are not ready, then those that others took the place of while their node was
-    away (REC-3a), then those on nodes that are lost, out of reach or draining; then the newest.
+    First those that are not ready, then those in `first` (see `llmgw.plan.returned`), then those on
+    nodes that are lost, out of reach or draining; then the newest.
     """
 
     def order(one: Standing) -> tuple[bool, bool, bool, float, str]:
         since = one.replica.since
         return (
             one.ready,
-            not superseded(one, standings, nodes, wanted),
+            one.replica.id not in first,
             one.reachable and not one.on_draining,
             -since if since is not None else float("-inf"),
             one.replica.id,
         )
 
     return sorted(standings, key=order)
-
-
-def superseded(
-    one: Standing, standings: Sequence[Standing], nodes: Mapping[str, Node], wanted: int
-) -> bool:
-    """Say whether enough others served already when this one's node came back."""
-    back = _node_since(one, nodes)
-    since = one.replica.since
-    if not one.ready or back is None or since is None or since >= back:
-        return False
-    served = 0
-    for other in standings:
-        there = _node_since(other, nodes)
-        if other is one or not other.serves or there is None or other.replica.since is None:
-            continue
-        served += there < back and other.replica.since <= back
-    return served >= wanted
-
-
-def _node_since(one: Standing, nodes: Mapping[str, Node]) -> float | None:
-    """Return when the last of a replica's nodes became what it is; None when one can't say."""
-    times = [
-        node.since if (node := nodes.get(shard.node)) is not None else None
-        for shard in one.replica.shards
-    ]
-    known = [time for time in times if time is not None]
-    return max(known) if known and len(known) == len(times) else None
 
 
 def live_shards(replica: Replica) -> tuple[ReplicaShard, ...]:

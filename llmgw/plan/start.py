@@ -2,8 +2,10 @@
 
 import zlib
 
+import msgspec
+
 from llmgw.model.shard import Rendezvous, ShardSpec
-from llmgw.plan.placement.place import Placement
+from llmgw.plan.placement.place import Placement, Seat
 from llmgw.plan.placement.request import Request
 from llmgw.plan.records import Assignment, StartReplica
 
@@ -23,11 +25,15 @@ def start(
         shards=tuple(
             Assignment(
                 node=seat.node,
-                spec=_spec(replica, rank, request, fingerprint, seat.devices, meeting),
+                spec=msgspec.structs.replace(
+                    _spec(replica, rank, request, fingerprint, seat, meeting),
+                    nvlink_domain=placement.nvlink_domain,
+                ),
+                device_memory_bytes=request.device_memory_bytes,
             )
             for rank, seat in enumerate(placement.seats)
         ),
-        words=words,
+        words=words if placement.network is None else f"{words}; joined by {placement.network}",
     )
 
 
@@ -36,7 +42,7 @@ def _spec(
     rank: int,
     request: Request,
     fingerprint: str,
-    devices: tuple[str, ...],
+    seat: Seat,
     rendezvous: Rendezvous | None,
 ) -> ShardSpec:
     model, profile = request.model, request.profile
@@ -49,7 +55,7 @@ def _spec(
         engine=profile.engine,
         engine_version=profile.engine_version,
         source=model.source,
-        devices=devices,
+        devices=seat.devices,
         memory_bytes=request.reserved_bytes,
         cpu_cores=profile.cpu_cores,
         context=profile.context,
@@ -62,6 +68,8 @@ def _spec(
         allow_pickle=model.allow_pickle,
         kv_events=profile.kv_events,
         rendezvous=rendezvous,
+        network_ports=seat.ports,
+        disk_bytes=request.disk_bytes,
     )
 
 

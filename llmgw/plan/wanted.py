@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from llmgw.model.catalog import Model, Profile
 from llmgw.model.check import fingerprint
-from llmgw.model.node import Node
 from llmgw.model.replica import Replica
 from llmgw.plan.records import Desired
-from llmgw.plan.standing import Standing, least_useful_first, standing, superseded
+from llmgw.plan.returned import Worth, give_way
+from llmgw.plan.standing import Nodes, Standing, least_useful_first, standing
 
 Profiles = Mapping[tuple[str, str], tuple[Model, Profile]]
 
@@ -17,24 +17,34 @@ Profiles = Mapping[tuple[str, str], tuple[Model, Profile]]
 class Group:
     """The replicas of one profile, sorted by what becomes of them.
 
-    Every replica of the profile is in exactly one of `good`, `old`, `leaving`, `gone`.
+    Every replica of the profile is in exactly one of `good`, `old`, `away`, `leaving`, `gone`.
     """
 
     model: Model
     profile: Profile
     fingerprint: str
     wanted: int
+    why: str
+    """Why so many are wanted; empty: because the catalog says so."""
     good: tuple[Standing, ...]
     """As wanted, whether ready yet or not; those of lost nodes among them are waited for."""
     old: tuple[Standing, ...]
     """To be replaced by another, then stopped."""
+    away: tuple[Standing, ...]
+    """On nodes that are lost for so long that others take their places."""
     leaving: tuple[Standing, ...]
     gone: tuple[Standing, ...]
 
     @property
+    def asked(self) -> str:
+        """Return how many are wanted and why, for a sentence."""
+        return f"{self.wanted} wanted" + (f" ({self.why})" if self.why else "")
+
+    @property
     def present(self) -> int:
         """Return how many count towards what is wanted, as long as they serve."""
-        return len(self.good) + sum(one.serves for one in self.old)
+        held = sum(one.serves or one.waited_for for one in self.old)
+        return len(self.good) + held
 
     @property
     def missing(self) -> int:
@@ -46,7 +56,8 @@ class Group:
         """Return how many may be started now to take the place of old ones: one at a time."""
         underway = any(not one.ready and not one.on_lost for one in self.good)
         underway = underway or any(one.reachable for one in self.leaving)
-        return int(len(self.good) < self.wanted and not underway and not self.missing)
+        begun = underway or not any(not one.waited_for for one in self.old)
+        return int(len(self.good) < self.wanted and not begun and not self.missing)
 
 
 def profiles(desired: Desired) -> Profiles:
@@ -59,10 +70,15 @@ def profiles(desired: Desired) -> Profiles:
 
 
 def group(
-    model: Model, profile: Profile, replicas: Sequence[Replica], nodes: Mapping[str, Node],
-    *, stopped: bool,
-) -> Group:  # fmt: skip
-    """Return a profile's replicas, sorted; with `stopped` none is wanted."""
+    model: Model,
+    profile: Profile,
+    replicas: Sequence[Replica],
+    nodes: Nodes,
+    *,
+    wanted: int,
+    why: str,
+) -> Group:
+    """Return a profile's replicas, sorted."""
     print_ = fingerprint(model, profile)
     all_ = [standing(replica, model, print_, nodes) for replica in replicas]
     there = [one for one in all_ if not one.leaving and not one.gone]
@@ -70,42 +86,47 @@ def group(
         model=model,
         profile=profile,
         fingerprint=print_,
-        wanted=0 if stopped else profile.replicas,
-        good=tuple(one for one in there if one.outdated is None),
+        wanted=wanted,
+        why=why,
+        good=tuple(one for one in there if one.outdated is None and not one.replaced),
         old=tuple(one for one in there if one.outdated is not None),
+        away=tuple(one for one in there if one.outdated is None and one.replaced),
         leaving=tuple(one for one in all_ if one.leaving and not one.gone),
         gone=tuple(one for one in all_ if one.gone),
     )
 
 
-def stops(
-    found: Group, nodes: Mapping[str, Node], *, stopped: bool
-) -> Iterator[tuple[Standing, str]]:
+def stops(found: Group, nodes: Nodes, worth: Worth) -> Iterator[tuple[Standing, str]]:
     """Yield the replicas of a profile that are given up now, and why.
 
     Some of them may be out of reach; they are given up again when their node returns.
+
+    Args:
+        found: the profile's replicas.
+        nodes: all nodes.
+        worth: scores a replica's place.
     """
     surplus = len(found.good) - found.wanted
     if surplus > 0:
-        for one in least_useful_first(found.good, nodes, found.wanted)[:surplus]:
-            yield one, _why_surplus(one, found, nodes, stopped=stopped)
+        back = _gives_way(found, nodes, worth)
+        for one in least_useful_first(found.good, back)[:surplus]:
+            yield one, _why_surplus(one, found, back)
     for one in found.old:
         if not one.ready:
             yield one, one.outdated or ""
     serving = [one for one in found.old if one.serves]
     kept = max(0, found.wanted - sum(one.serves for one in found.good))
-    for one in least_useful_first(serving, nodes, found.wanted)[: max(0, len(serving) - kept)]:
-        if found.wanted == 0:
-            yield one, _why_surplus(one, found, nodes, stopped=stopped)
-        else:
-            yield one, f"{one.outdated}; another serves in its place"
+    for one in least_useful_first(serving, ())[: max(0, len(serving) - kept)]:
+        unwanted = _why_surplus(one, found, {}) if found.wanted == 0 else None
+        yield one, unwanted or f"{one.outdated}; another serves in its place"
 
 
-def _why_surplus(one: Standing, found: Group, nodes: Mapping[str, Node], *, stopped: bool) -> str:
-    if stopped:
-        return "the cluster is stopped"
+def _gives_way(found: Group, nodes: Nodes, worth: Worth) -> Mapping[str, str]:
+    policy = found.model.disconnect.on_return
+    return give_way(found.good, nodes.by_id, found.wanted, on_return=policy, worth=worth)
+
+
+def _why_surplus(one: Standing, found: Group, back: Mapping[str, str]) -> str:
     if found.wanted == 0:
-        return "no replica of it is wanted"
-    if superseded(one, found.good, nodes, found.wanted):
-        return f"another took its place while {one.where} was away"
-    return f"{found.wanted} wanted, {len(found.good)} there"
+        return found.why or "no replica of it is wanted"
+    return back.get(one.replica.id) or f"{found.asked}, {len(found.good)} there"

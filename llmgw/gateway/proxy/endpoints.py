@@ -125,12 +125,13 @@ class Engine:
 class Way:
     """A route as this worker uses it."""
 
-    __slots__ = ("engines", "model", "reason", "wanted")
+    __slots__ = ("engines", "holds", "model", "reason", "wanted")
 
     def __init__(self, route: Route, engines: tuple[Engine, ...]) -> None:
         self.model = route.model
         self.wanted = route.wanted
         self.reason = route.reason
+        self.holds = route.holds
         self.engines = engines
 
 

@@ -12,10 +12,11 @@ from llmgw.gateway.proxy.body import (
 )
 from llmgw.gateway.proxy.client import ClientConnection
 from llmgw.gateway.proxy.deadlines import NEVER
-from llmgw.gateway.proxy.endpoints import Engine
+from llmgw.gateway.proxy.endpoints import Engine, Way
 from llmgw.gateway.proxy.engine import EngineConnection
 from llmgw.gateway.proxy.events import EventStream
 from llmgw.gateway.proxy.gathered import CHAT, JSON, GatheredReply, can_be_gathered
+from llmgw.gateway.proxy.held import RETRY_AFTER
 from llmgw.gateway.proxy.means import Means, Task
 from llmgw.gateway.proxy.replies import Framing, passed_on
 from llmgw.gateway.proxy.usage import WholeReply
@@ -126,6 +127,10 @@ class Exchange:
             self._client.abort()
         elif self._started:
             self._end_broken("engine_timeout", "the engine sent nothing more for too long")
+        elif self._engine is None:
+            words = f"it was not started within {self._task.config.held_for:g} s"
+            model = quoted(self._task.way.model)
+            self._refuse(Refusal("no_replica", f"model {model}: {words}", "model", RETRY_AFTER))
         else:
             self._refuse(Refusal("engine_timeout", "the engine did not answer in time"))
 
@@ -137,9 +142,23 @@ class Exchange:
         else:
             self._refuse(Refusal("gateway_stopping", words, None, 1))
 
+    # What is said to a request that is held.
+
+    def go_on(self, way: Way) -> None:
+        """Go to an engine of the model that was waited for."""
+        self._task.way = way
+        self._try_next()
+
+    def give_up(self, refusal: Refusal) -> None:
+        """Answer that the model could not be had."""
+        self._refuse(refusal)
+
     # Choosing and sending.
 
     def _try_next(self) -> None:
+        way = self._task.way
+        if way.holds and not way.engines and self._hold(way):
+            return
         open_now = self._open_engines()
         engine = least_loaded(open_now, Engine.load, self._means.below)
         if engine is None:
@@ -161,6 +180,14 @@ class Exchange:
         else:
             self._send(engine, connection)
 
+    def _hold(self, way: Way) -> bool:
+        """Wait until the model is started; False: too many wait for it."""
+        config = self._task.config
+        if not self._means.held.hold(self, way.model, config.held_most):
+            return False
+        self._set_deadline(config.held_for)
+        return True
+
     def _open_engines(self) -> list[Engine]:
         if len(self._tried) >= TRIES:
             return []
@@ -172,7 +199,9 @@ class Exchange:
         model = quoted(way.model)
         if not way.engines:
             words = way.reason or "no replica is ready"
-            return Refusal("no_replica", f"model {model}: {words}", "model", 5)
+            if way.holds:
+                words = f"{words}; {self._task.config.held_most} requests wait for it already"
+            return Refusal("no_replica", f"model {model}: {words}", "model", RETRY_AFTER)
         seen = self._tried[-1] if self._tried else way.engines[0]
         words = f"model {model}: no replica could be reached: {seen.health.words}"
         wait = soonest(way.engines, self._means.deadlines.now())
@@ -390,7 +419,8 @@ class Exchange:
         self._client.refuse(refusal, self._task.request_id)
 
     def _let_go(self) -> None:
-        """Leave the engine, whatever it is doing for this request."""
+        """Leave the engine, whatever it is doing for this request, or the queue."""
+        self._means.held.leave(self, self._task.way.model)
         give_up, self._give_up = self._give_up, None
         if give_up is not None:
             give_up()

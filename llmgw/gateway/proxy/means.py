@@ -8,6 +8,7 @@ from llmgw.gateway.proxy.body import Asked
 from llmgw.gateway.proxy.deadlines import Deadlines
 from llmgw.gateway.proxy.endpoints import Engine, Way
 from llmgw.gateway.proxy.engine import EngineConnection
+from llmgw.gateway.proxy.held import Held
 from llmgw.gateway.proxy.requests import Request
 from llmgw.model.gateway import GatewayConfig
 
@@ -18,6 +19,11 @@ class Means(Protocol):
     @property
     def deadlines(self) -> Deadlines:
         """Return the clock of deadlines."""
+        ...
+
+    @property
+    def held(self) -> Held:
+        """Return the requests that wait for a model to be started."""
         ...
 
     def below(self, limit: int) -> int:

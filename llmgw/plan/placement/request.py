@@ -73,7 +73,7 @@ def request(
         profile: one of its profiles.
         ordered: engines that the settings order.
         held_back: nodes that are turned away beforehand.
-        device_memory_bytes: what it is expected to need on each device; None: not known.
+        device_memory_bytes: what it can not do with less of, on each device; None: not known.
     """
     return Request(
         model=model,

@@ -11,7 +11,7 @@ import msgspec
 from llmgw.base.errors import EXIT_OK
 from llmgw.gateway.service import COUNTS_PERIOD
 from llmgw.model.feed import KEYS, ROUTES, Change, KeyChange
-from llmgw.model.gateway import TrafficReport
+from llmgw.model.gateway import Route, TrafficReport
 from llmgw.model.keys import UsageReport
 from tests.fakes.control_plane import FakeControlPlane
 from tests.fakes.engine import FakeEngine, answer, prefill
@@ -249,6 +249,32 @@ async def test_streams_go_on_while_the_control_plane_goes_and_comes(gateway, pla
     await gateway.answers(200, control_plane="here")
     streams.ends.set()
     assert b"last" in await client.event()
+
+
+async def test_what_is_in_flight_at_an_engine_is_told_until_its_reply_ended(gateway, plane, engine):
+    await gateway.start()
+    engine.behave = streams = Streams()
+    (client,) = await open_streams(gateway, 1)
+    (endpoint,) = plane.table.routes["m"].endpoints
+    await wait_until(lambda: loads(plane) == {endpoint.replica: 1})
+    plane.show(table(Route(model="m", reason="drained")))
+    await wait_until(lambda: plane.reached and plane.reached[-1] == plane.position)
+    assert (await ask(gateway)).status == 503
+    assert loads(plane) == {endpoint.replica: 1}
+    await plane.stop()
+    plane.loads.clear()
+    await plane.start()
+    await wait_until(lambda: loads(plane) == {endpoint.replica: 1})
+    streams.ends.set()
+    assert b"last" in await client.event()
+    await wait_until(lambda: loads(plane) == {})
+
+
+def loads(plane: FakeControlPlane) -> dict[str, int] | None:
+    """What the gateway said last."""
+    if not plane.loads:
+        return None
+    return {one.replica: one.in_flight for one in plane.loads[-1].replicas}
 
 
 async def test_a_gateway_that_never_saw_a_control_plane_calls_nobody_wrong(gateway, plane):

@@ -30,7 +30,8 @@ def test_a_table_that_waits_before_the_channel_opens_is_said_to_be_taken():
 
 async def _open(end: socket.socket, listener: socket.socket) -> None:
     report, clock = Report(), SystemClock()
-    front = Front(clock, random.Random(1), Cells.private(), "test", report.engine_down)
+    cells = Cells.private()
+    front = Front(clock, random.Random(1), cells, "test", report.engine_down, report.held)
     worker = Worker(front, listener, report, clock, report.heard)
     channel = await listen_to_parent(worker, report, end)
     async with asyncio.timeout(5):

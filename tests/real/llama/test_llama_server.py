@@ -102,7 +102,7 @@ async def test_the_key_is_neither_in_its_command_line_nor_in_its_log(node: RealN
         status = await node.until("ready")
         await complete(status)
         assert status.pid is not None
-        seen = node.processes.look(status.pid)
+        seen = await node.processes.inspect(status.pid)
         assert seen is not None
         assert KEY not in " ".join(seen.argv)
         log = record(node).parent / "engine.log"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from llmgw.base.address import host_and_port
 from llmgw.base.errors import Unreadable, Usage
 from llmgw.gateway.auth import Holder, KeyRing
-from llmgw.gateway.cells import WIDTH, Cells, Columns
+from llmgw.gateway.cells import IDLE_LOOKS, WIDTH, Cells, Columns
 from llmgw.gateway.config import GatewayServiceConfig, check_config
 from llmgw.gateway.frames import Drain, FrameReader, TableFrame, decode_to_worker, framed
 from llmgw.gateway.refusals import CODES, Refusal, error_body, quoted
@@ -163,6 +163,28 @@ def test_a_column_is_not_given_to_another_while_requests_run_there():
     cells.add(first, -2)
     columns.keep([])
     assert first in {columns.of(name) for name in map(str, range(WIDTH - 1))}
+
+
+def test_what_a_replica_that_left_still_has_is_told_until_it_ended():
+    cells = Cells.private()
+    columns = Columns(cells.load)
+    a, b = columns.of("a"), columns.of("b")
+    cells.add(a, 2)
+    assert columns.in_flight() == {"a": 2}
+    columns.keep(["b"])
+    cells.add(b, 1)
+    for _ in range(3 * IDLE_LOOKS):
+        assert columns.in_flight() == {"a": 2, "b": 1}
+    cells.add(a, -2)
+    for _ in range(IDLE_LOOKS - 1):
+        assert columns.in_flight() == {"b": 1}
+    cells.add(a, 1)  # a worker that had not heard yet
+    assert columns.in_flight() == {"a": 1, "b": 1}
+    cells.add(a, -1)
+    for _ in range(IDLE_LOOKS):
+        columns.in_flight()
+    cells.add(a, 1)
+    assert columns.in_flight() == {"b": 1}
 
 
 def test_engines_beyond_the_width_share_the_last_column():

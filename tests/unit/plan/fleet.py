@@ -2,27 +2,39 @@
 
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
 from llmgw.model.catalog import CatalogEntry, Model, Profile
 from llmgw.model.device import Device, DeviceSample
-from llmgw.model.node import Host, InstalledEngine, Inventory, Node
+from llmgw.model.node import LOST, UNREACHABLE, Host, InstalledEngine, Inventory, Node
 from llmgw.model.replica import Replica, ReplicaShard
 from llmgw.model.settings import ReconcileSettings, ServingSettings, Settings
 from llmgw.model.shard import FAILED, READY, STARTING, STOPPED, ShardSpec
+from llmgw.model.weights import held_as
 from llmgw.plan.check import check
+from llmgw.plan.drain import LEAST
+from llmgw.plan.massloss import WITHIN, Silent, Together, described, follow
 from llmgw.plan.reconcile import reconcile
 from llmgw.plan.records import (
     Booking,
+    Demand,
     Desired,
+    Drain,
+    DrainReplica,
+    EvictReplica,
+    Load,
+    MassLoss,
     NodeRoom,
     Observed,
     Plan,
+    PreemptReplica,
     StartFailure,
     StartReplica,
     StopReplica,
 )
+from llmgw.plan.scaling import Key, Scale, scale, wants
 from llmgw.plan.words import device_name
 
 GB = 10**9
@@ -89,7 +101,8 @@ def node(
 
 def model(name: str, *, profile_name: str = "default", **profile) -> Model:
     """A model with one profile, on the simulated engine unless said."""
-    more = {key: profile.pop(key) for key in ("source", "roll_when_stale") if key in profile}
+    of_model = ("source", "roll_when_stale", "disconnect", "generation")
+    more = {key: profile.pop(key) for key in of_model if key in profile}
     return Model(
         name=name,
         profiles=(Profile(**{"name": profile_name, "engine": "simulated", **profile}),),
@@ -104,11 +117,22 @@ class Fleet:
         self.now = 1000.0
         self.nodes: dict[str, Node] = {}
         self.readings: dict[str, tuple[DeviceSample, ...]] = {}
+        self.rooms: dict[str, dict[str, Any]] = {}
+        """What else is known of nodes: health, cables, whom they are lent to."""
         self.bookings: dict[str, list[Booking]] = {}
         self.replicas: dict[str, Replica] = {}
         self.specs: dict[tuple[str, int], ShardSpec] = {}
         self.failures: dict[tuple[str, str], StartFailure] = {}
+        self.drains: dict[str, tuple[float, str]] = {}
+        self.told_to_stop: set[str] = set()
+        self.in_flight: dict[str, int | None] = {}
+        self.together: Together | None = None
+        self.queued: dict[str, int] = {}
+        self.tokens: dict[str, float] = {}
+        self.asked: dict[str, float] = {}
+        self.scales: dict[Key, Scale] = {}
         self.models: dict[str, Model] = {}
+        self.written: dict[str, float] = {}
         self.settings = Settings(reconcile=ReconcileSettings())
         self.settled = True
         self.told: list[str] = []
@@ -139,12 +163,15 @@ class Fleet:
 
     def serve(self, one: Model) -> None:
         self.models[one.name] = one
+        self.written[one.name] = self.now
         profile = one.profiles[0]
         said = {
             name: value
             for name, value in msgspec.structs.asdict(profile).items()
             if value != getattr(Profile(engine=""), name)
         }
+        if one.disconnect != Model(name="", profiles=()).disconnect:
+            said["disconnect"] = msgspec.structs.asdict(one.disconnect)
         self.say(f"the catalog has {one.name}: {said}")
 
     def withdraw(self, name: str) -> None:
@@ -166,6 +193,7 @@ class Fleet:
         self.say(f"{replica} is {state}" + (f": {reason}" if reason else ""))
         if state == STOPPED:
             del self.replicas[replica]
+            self.drains.pop(replica, None)
             return
         self.replicas[replica] = msgspec.structs.replace(
             known,
@@ -177,26 +205,43 @@ class Fleet:
             ),
         )
         if state == FAILED:
-            self._count_failure(known, reason or "it ended")
+            self._count_failure(known, reason or "it ended", served=known.state == READY)
 
     def all_ready(self) -> None:
         for name, replica in sorted(self.replicas.items()):
             if replica.state == STARTING:
                 self.state(name, READY)
 
+    def busy(self, replica: str, requests: int | None) -> None:
+        """Say what a replica has in flight; None: nobody can say."""
+        self.in_flight[replica] = requests
+        self.say(f"{replica} has {'nobody knows what' if requests is None else requests} in flight")
+
+    def waiting(self, name: str, requests: int) -> None:
+        """Say how many requests wait at gateways for a model that nothing serves."""
+        self.queued[name] = requests
+        self.asked[name] = self.now
+        self.say(f"requests that wait for {name}: {requests}")
+
     def all_stopped(self) -> None:
-        for name, replica in sorted(self.replicas.items()):
-            if replica.state == "draining":
+        """Let what is drained be told to stop, and stop."""
+        if any(name not in self.told_to_stop for name in self.drains):
+            self.wait(LEAST)
+            self.turn()
+        for name in sorted(self.told_to_stop & self.replicas.keys()):
+            if self.replicas[name].state == "draining":
                 self.state(name, STOPPED)
 
     # What is decided.
 
     def desired(self) -> Desired:
         entries = tuple(
-            CatalogEntry(model=one, version=1, changed=0.0, changed_by="ana")
+            CatalogEntry(
+                model=one, version=1, changed=self.written.get(one.name, 0.0), changed_by="ana"
+            )
             for one in self.models.values()
         )
-        return Desired(models=entries, settings=self.settings)
+        return Desired(models=entries, settings=self.settings, wants=wants(self.scales))
 
     def observed(self) -> Observed:
         waiting = tuple(n.id for n in self.nodes.values() if n.liveness is None)
@@ -206,6 +251,8 @@ class Fleet:
                     node=one,
                     bookings=(*self.bookings.get(one.id, ()), *self._held(one.id)),
                     readings=self.readings.get(one.id),
+                    **self.rooms.get(one.id, {}),
+                    lost_for=self.now - (one.since or 0.0) if one.liveness == LOST else None,
                 )
                 for one in self.nodes.values()
             ),
@@ -213,12 +260,60 @@ class Fleet:
             failures=tuple(self.failures.values()),
             settled=self.settled,
             waiting_for=waiting,
+            drains=tuple(
+                Drain(
+                    replica=name,
+                    words=words,
+                    lasts=self.now - since,
+                    told=name in self.told_to_stop,
+                )
+                for name, (since, words) in sorted(self.drains.items())
+            ),
+            loads=tuple(
+                Load(replica=name, in_flight=self.in_flight.get(name, 0)) for name in self.replicas
+            ),
+            demands=self._demands(),
+            mass_loss=self._mass_loss(),
         )
+
+    def _demands(self) -> tuple[Demand, ...]:
+        for replica in self.replicas.values():
+            if replica.model is not None and self.in_flight.get(replica.id, 0) != 0:
+                self.asked[replica.model] = self.now
+        return tuple(
+            Demand(
+                model=name,
+                queued=self.queued.get(name, 0),
+                tokens_per_second=self.tokens.get(name),
+                idle_for=self.now - self.asked[name] if name in self.asked else None,
+            )
+            for name in self.models
+        )
+
+    def _mass_loss(self) -> MassLoss | None:
+        silent = [
+            Silent(node=one.id, since=one.since or 0.0, lost=one.liveness == LOST, heard=True)
+            for one in self.nodes.values()
+            if one.liveness in {LOST, UNREACHABLE}
+        ]
+        self.together = follow(
+            self.together,
+            silent,
+            len(self.nodes) - len(silent),
+            within=WITHIN,
+            now=self.now,
+            settling=self.settings.reconcile.settling,
+        )
+        of = len(self.nodes)
+        return described(self.together, silent, of) if self.together is not None else None
 
     def plan(self) -> Plan:
         """Decide, check and write down."""
         self.number += 1
         desired, observed = self.desired(), self.observed()
+        if self.settled:
+            self.scales = scale(self.scales, desired, observed, self.now, self.now)
+            desired = self.desired()
         plan = reconcile(
             desired,
             observed,
@@ -238,6 +333,8 @@ class Fleet:
                     self._start(step)
                 case StopReplica():
                     self._stop(step)
+                case DrainReplica() | EvictReplica() | PreemptReplica():
+                    self._drain(step.replica, step.words)
 
     def turn(self) -> Plan:
         """Decide and carry out; then deciding again finds nothing more to do."""
@@ -268,14 +365,22 @@ class Fleet:
                 devices=shard.devices,
                 memory_bytes=shard.memory_bytes,
                 cpu_cores=shard.cpu_cores,
+                **(self._fetched(replica.id, shard.rank) if shard.state == STARTING else {}),
             )
             for replica in self.replicas.values()
             for shard in replica.shards
             if shard.node == name and shard.state not in {STOPPED, FAILED}
         ]
 
+    def _fetched(self, replica: str, rank: int) -> dict[str, Any]:
+        spec = self.specs.get((replica, rank))
+        if spec is None or spec.source is None:
+            return {}
+        return {"weights": held_as(spec.source), "disk_bytes": spec.disk_bytes}
+
     def _start(self, step: StartReplica) -> None:
         spec = step.shards[0].spec
+        self.specs |= {(step.replica, one.spec.rank): one.spec for one in step.shards}
         self.replicas[step.replica] = Replica(
             id=step.replica,
             model=step.model,
@@ -298,15 +403,18 @@ class Fleet:
             ),
         )
 
-    def _stop(self, step: StopReplica) -> None:
-        """Take it out of the routes, as the control plane does before it tells the agents.
+    def _drain(self, replica: str, words: str) -> None:
+        """Take it out of the routes, as the control plane does: its shards stay as they are."""
+        known = self.replicas[replica]
+        self.replicas[replica] = msgspec.structs.replace(known, state="draining")
+        self.drains.setdefault(replica, (self.now, words))
 
-        Its shards stay as they were reported, but those of a failed replica: their stop is
-        reported at once.
-        """
+    def _stop(self, step: StopReplica) -> None:
+        """Tell its nodes; of a failed replica the stop of what is left is reported at once."""
         known = self.replicas[step.replica]
         if known.state != FAILED:
-            self.replicas[step.replica] = msgspec.structs.replace(known, state="draining")
+            self._drain(step.replica, step.words)
+            self.told_to_stop.add(step.replica)
             return
         told = set(step.shards)
         shards = tuple(
@@ -317,11 +425,17 @@ class Fleet:
         )
         self.replicas[step.replica] = msgspec.structs.replace(known, shards=shards)
 
-    def _count_failure(self, replica: Replica, words: str) -> None:
+    def _count_failure(self, replica: Replica, words: str, *, served: bool) -> None:
         key = (replica.model or "", replica.shards[0].node)
-        count = self.failures[key].count + 1 if key in self.failures else 1
+        known = self.failures.get(key)
         self.failures[key] = StartFailure(
-            model=key[0], node=key[1], count=count, last=self.now, words=words
+            model=key[0],
+            node=key[1],
+            count=known.count + 1 if known else 1,
+            last=self.now,
+            words=words,
+            served=served,
+            served_first=known.served_first if known else served,
         )
 
     def _write_down(self, plan: Plan) -> None:
@@ -341,6 +455,15 @@ class Fleet:
                 case StopReplica():
                     where = ", ".join(f"{rank} on {node}" for node, rank in step.shards)
                     self.told.append(f"  stop {step.replica} (shard {where})")
+                    self.told.append(f"    {step.words}")
+                case DrainReplica():
+                    self.told.append(f"  drain {step.replica}")
+                    self.told.append(f"    {step.words}")
+                case EvictReplica():
+                    self.told.append(f"  evict {step.replica} for {step.gives_way_to[0]}")
+                    self.told.append(f"    {step.words}")
+                case PreemptReplica():
+                    self.told.append(f"  pre-empt {step.replica} for {step.gives_way_to[0]}")
                     self.told.append(f"    {step.words}")
         for refusal in plan.refusals:
             self.told.append(f"  refused {refusal.model}/{refusal.profile}")

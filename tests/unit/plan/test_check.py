@@ -1,20 +1,27 @@
 """The lint over plans finds what must never be carried out."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
-from llmgw.model.shard import ShardSpec
+from llmgw.model.device import DeviceSample, ForeignProcess
+from llmgw.model.fabric import Port, SubnetManager
+from llmgw.model.shard import Rendezvous, ShardSpec
 from llmgw.plan.check import check
 from llmgw.plan.records import (
     Assignment,
     Booking,
+    EvictReplica,
     NodeRoom,
     Observed,
     Plan,
+    PreemptReplica,
     StartReplica,
     StopReplica,
 )
 from tests.unit.plan.fleet import Fleet, gpu, mig, model, node
+from tests.unit.plan.placement_scripts import CLUSTER, ib, roce, tray
 
 
 def fleet() -> Fleet:
@@ -36,12 +43,13 @@ def start(
         engine="simulated",
         devices=devices,
         memory_bytes=memory,
+        cpu_cores=more.get("cores"),
     )
     return StartReplica(
         replica=replica,
         model=more.get("model", "qwen"),
         profile="default",
-        shards=(Assignment(node=node_, spec=spec),),
+        shards=(Assignment(node=node_, spec=spec, device_memory_bytes=more.get("need")),),
         words="",
     )
 
@@ -167,3 +175,153 @@ def test_a_start_that_is_not_reported_yet_holds_its_devices():
         seen, nodes=tuple(NodeRoom(node=room.node) for room in seen.nodes)
     )
     assert "is held by qwen-000001" in found(one, start(devices=("GPU-n1-0",)), observed=unreported)
+
+
+def test_cores_are_not_given_out_beyond_what_there_are():
+    one = fleet()
+    one.bookings["n2"] = [Booking(replica="x", rank=0, cpu_cores=10)]
+    assert found(one, start(node_="n2", cores=6)) == ""
+    assert found(one, start(node_="n2", cores=7)) == "n2: 17 of 16 CPU cores are given out"
+
+
+def test_a_card_and_its_instance_are_not_given_to_one_shard():
+    one = fleet()
+    one.join(node("n3", devices=(gpu("n3", 0), mig("n3", 0, 1))))
+    words = found(one, start(node_="n3", devices=("GPU-n3-0", "MIG-n3-0-1")))
+    assert "n3: MIG-n3-0-1 is held by new" in words
+    assert "devices of several classes are given together" in words
+    twice = found(one, start(node_="n3", devices=("MIG-n3-0-1", "MIG-n3-0-1")))
+    assert "2 MIG instances are given together" in twice
+
+
+def test_a_card_that_others_use_or_that_has_too_little_memory_left_is_not_given_out():
+    one = fleet()
+    stranger = ForeignProcess(pid=7, memory_bytes=10**9)
+    one.readings["n1"] = (DeviceSample(uuid="GPU-n1-0", foreign=(stranger,)),)
+    assert "is used by the process 7" in found(one, start(devices=("GPU-n1-0",)))
+    used = DeviceSample(
+        uuid="GPU-n1-0", memory_used_bytes=21 * 10**9, memory_total_bytes=80 * 10**9
+    )
+    one.readings["n1"] = (used,)
+    assert "21000000000 of 80000000000 bytes of GPU-n1-0 are used" in found(
+        one, start(devices=("GPU-n1-0",))
+    )
+    one.readings["n1"] = (msgspec.structs.replace(used, memory_used_bytes=10**9),)
+    assert found(one, start(devices=("GPU-n1-0",), need=79 * 10**9)) == ""
+    assert "80000000000 are needed" in found(one, start(devices=("GPU-n1-0",), need=80 * 10**9))
+
+
+def test_nothing_starts_on_a_node_that_is_lent_or_has_not_said_what_it_runs():
+    one = fleet()
+    one.rooms["n1"] = {"lent": "Slurm"}
+    assert found(one, start()) == "n1 is lent to Slurm"
+    one.rooms.clear()
+    waited = msgspec.structs.replace(one.observed(), waiting_for=("n1",))
+    assert found(one, start(), observed=waited) == "n1 has not reported what it runs"
+
+
+def wide(*nodes: str, world: int | None = None, at: str = "192.0.2.1", **spec) -> StartReplica:
+    """A start on several nodes, one card each."""
+    meeting = Rendezvous(address=at, port=29500, world=world or len(nodes))
+    shards = tuple(
+        msgspec.structs.replace(
+            start(node_=name, devices=(f"GPU-{name}-0",), rank=rank).shards[0],
+            spec=msgspec.structs.replace(
+                start(node_=name, devices=(f"GPU-{name}-0",), rank=rank).shards[0].spec,
+                rendezvous=meeting,
+                **spec,
+            ),
+        )
+        for rank, name in enumerate(nodes)
+    )
+    return msgspec.structs.replace(start(), shards=shards)
+
+
+def wired(**ports: tuple[Port, ...]) -> Fleet:
+    one = Fleet()
+    for name, there in ports.items():
+        one.join(node(name, devices=1, inventory={"ports": there}))
+    one.serve(model("qwen"))
+    return one
+
+
+def test_a_replica_of_several_nodes_is_on_one_physical_network():
+    one = wired(a=(ib("0xa"),), b=(ib("0xa"), roce("10.0.0.0/24")), c=(ib("0xc"),), d=())
+    assert found(one, wide("a", "b")) == ""
+    assert found(one, wide("a", "c")) == "new: a, c share no physical network"
+    assert found(one, wide("a", "d")) == "new: a, d share no physical network"
+    down = wired(a=(ib("0xa"),), b=(ib("0xa", state="1: DOWN"),))
+    assert found(down, wide("a", "b")) == "new: a, b share no physical network"
+    told = wide("a", "b", network_ports=("mlx5_0/1", "mlx5_8/1"))
+    assert found(one, told) == "new: its ports on b are on 2 networks"
+
+
+def test_one_name_joins_no_two_fabrics_and_no_node_that_can_tell_with_one_that_cannot():
+    torn = (ib("0xa", 0, fabric="ib"), ib("0xb", 1, fabric="ib"))
+    one = wired(a=(ib("0xa", fabric="ib"),), b=torn, c=(ib(None, fabric="ib"),))
+    assert found(one, wide("a", "b")) == "b: its ports of fabric ib are on 2 networks"
+    assert found(one, wide("a", "c")) == "new: a, c share no physical network"
+
+
+def test_managers_that_are_listed_together_are_of_one_fabric():
+    one = wired(a=(ib("0xa"),), b=(ib("0xb"),))
+    listed = (SubnetManager(guid="0xa", master_guid="0xb"),)
+    one.change_inventory("b", subnet_managers=listed)
+    assert found(one, wide("a", "b")) == ""
+
+
+def test_shards_meet_at_rank_0_on_different_nodes_and_have_one_class():
+    one = wired(a=(ib("0xa"),), b=(ib("0xa"),))
+    assert "meet at 198.51.100.9, not at its rank 0" in found(
+        one, wide("a", "b", at="198.51.100.9")
+    )
+    assert "3 shards meet" in found(one, wide("a", "b", world=3))
+    assert "has two shards on one node" in found(one, wide("a", "a"))
+    other = msgspec.structs.replace(gpu("b", 0, "a100-80g"))
+    one.change_inventory("b", devices=(other,))
+    assert "has devices of several classes: a100-80g, h100-80g" in found(one, wide("a", "b"))
+    alone = start()
+    spec = msgspec.structs.replace(alone.shards[0].spec, nvlink_domain="c/1")
+    alone = msgspec.structs.replace(
+        alone, shards=(msgspec.structs.replace(alone.shards[0], spec=spec),)
+    )
+    one.join(node("n1"))
+    assert found(one, alone) == "new of one node is told to meet others"
+
+
+def test_shards_of_an_nvlink_domain_are_joined_to_it_with_imex_up():
+    one = Fleet()
+    one.join(tray("a"), tray("b"), tray("c", imex=False), tray("d", clique=8))
+    one.join(tray("e", features=("shards",)))
+    one.serve(model("qwen"))
+    domain: dict[str, Any] = {"nvlink_domain": f"{CLUSTER}/7"}
+    assert found(one, wide("a", "b", **domain)) == ""
+    assert found(one, wide("a", "c", **domain)) == "c: nvidia-imex is not known to be up"
+    assert f"d: GPU-d-0 is not joined to the NVLink domain {CLUSTER}/7" in found(
+        one, wide("a", "d", **domain)
+    )
+    assert found(one, wide("a", "e", **domain)) == "e: its agent knows nothing of NVLink domains"
+    mixed = wide("a", "b", **domain)
+    spec = msgspec.structs.replace(mixed.shards[1].spec, nvlink_domain=None)
+    shards = (mixed.shards[0], msgspec.structs.replace(mixed.shards[1], spec=spec))
+    apart = msgspec.structs.replace(mixed, shards=shards)
+    assert found(one, apart) == "new has shards in several NVLink domains"
+
+
+@pytest.mark.parametrize(
+    ("step", "priority", "sound"),
+    [
+        (EvictReplica, 0, True),
+        (EvictReplica, -1, False),
+        (PreemptReplica, 1, True),
+        (PreemptReplica, 0, False),
+    ],
+)
+def test_nothing_gives_way_to_what_is_not_above_it(step, priority: int, sound: bool):
+    one = fleet()
+    one.turn()
+    one.serve(model("llama", priority=priority))
+    way = step(replica="qwen-000001", gives_way_to=("llama", "default"), words="")
+    assert (found(one, way) == "") is sound
+    gone = step(replica="qwen-000001", gives_way_to=("nobody", "default"), words="")
+    assert "gives way to nobody, not in the catalog" in found(one, gone)

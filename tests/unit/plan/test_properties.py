@@ -7,6 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from llmgw.model.catalog import BETTER, ORIGINAL, REPLACE, Disconnect, Scaling
 from llmgw.model.device import DeviceSample, ForeignProcess
 from llmgw.model.shard import FAILED, STOPPED, STUCK
 from tests.unit.plan.fleet import Fleet, gpu, mig, model, node
@@ -26,6 +27,18 @@ profiles = st.fixed_dictionaries(
         "context": st.sampled_from((None, 4096, 8192)),
         "priority": st.integers(0, 2),
         "roll_when_stale": st.booleans(),
+        "disconnect": st.sampled_from(
+            (
+                Disconnect(),
+                Disconnect(policy=REPLACE, after=0),
+                Disconnect(policy=REPLACE, after=100, on_return=ORIGINAL),
+                Disconnect(policy=REPLACE, after=0, on_return=BETTER),
+            )
+        ),
+        "max_replicas": st.sampled_from((None, 4)),
+        "scaling": st.sampled_from(
+            (None, None, Scaling(in_flight=2, window=0, down_window=5, idle_stop=300))
+        ),
     }
 )
 
@@ -118,6 +131,16 @@ class AnyFleet(RuleBasedStateMachine):
             stranger = (ForeignProcess(pid=1, command="x"),)
             self.fleet.readings[one.id] = (DeviceSample(uuid=device.uuid, foreign=stranger),)
 
+    @precondition(lambda self: self.replicas("ready", "draining"))
+    @rule(data=st.data(), requests=st.sampled_from((0, 1, 5, None)))
+    def load(self, data: st.DataObject, requests: int | None) -> None:
+        name = data.draw(st.sampled_from(self.replicas("ready", "draining")))
+        self.fleet.busy(name, requests)
+
+    @rule(name=st.sampled_from(MODELS), requests=st.integers(0, 2))
+    def ask(self, name: str, requests: int) -> None:
+        self.fleet.waiting(name, requests)
+
     @rule(seconds=st.sampled_from((1, 10, 400)), stopped=st.booleans())
     def pass_time(self, seconds: int, stopped: bool) -> None:
         self.fleet.wait(seconds)
@@ -167,20 +190,23 @@ class Settled(AnyFleet):
             )
             fleet.change_inventory(name, devices=devices)
         fleet.readings.clear()
+        fleet.in_flight.clear()
+        fleet.queued.clear()
         fleet.stop_cluster(stopped=False)
         plan = None
-        for _ in range(60):
+        for turn in range(60):
             fleet.wait(400)
             plan = fleet.turn()
             fleet.all_stopped()
             fleet.all_ready()
-            if not plan.steps and not self.replicas("starting", "draining"):
+            if not plan.steps and not self.replicas("starting", "draining") and turn > 2:
                 break
         assert plan is None or plan.steps == (), plan.sentence
         refused = {refusal.model for refusal in plan.refusals} if plan else set()
         for name, wanted_model in fleet.models.items():
             runs = [r for r in fleet.replicas.values() if r.model == name and r.state == "ready"]
-            wanted = wanted_model.profiles[0].replicas
+            scaled = fleet.scales.get((name, "default"))
+            wanted = scaled.wanted if scaled else wanted_model.profiles[0].replicas
             assert len(runs) == wanted or (name in refused and len(runs) < wanted)
 
 

@@ -11,7 +11,7 @@ from llmgw.model.replica import Replica, ReplicaShard
 from llmgw.model.shard import FAILED
 from llmgw.plan.backoff import delay
 from llmgw.plan.explain import explain
-from llmgw.plan.records import StartFailure, StartReplica, StopReplica
+from llmgw.plan.records import DrainReplica, StartFailure, StartReplica, StopReplica
 from tests.unit.plan.fleet import Fleet, gpu, model, node
 
 
@@ -35,7 +35,7 @@ def test_an_outdated_replica_is_replaced_one_at_a_time_where_there_is_room_for_a
         assert kinds(fleet) == [StartReplica]
         assert kinds(fleet) == []
         fleet.all_ready()
-        assert kinds(fleet) == [StopReplica]
+        assert kinds(fleet) == [DrainReplica]
         fleet.all_stopped()
     assert kinds(fleet) == []
 
@@ -58,7 +58,7 @@ def test_no_outdated_replica_is_stopped_for_room_where_its_successor_failed_to_s
     )
     assert fleet.turn().steps == ()
     fleet.wait(10)
-    assert kinds(fleet) == [StopReplica]
+    assert kinds(fleet) == [DrainReplica]
 
 
 def test_an_outdated_replica_that_is_not_ready_is_stopped_at_once():
@@ -145,6 +145,8 @@ def test_what_is_out_of_reach_is_stopped_when_it_can_be_told():
     fleet.change("n1", liveness="unreachable")
     assert fleet.turn().steps == ()
     fleet.change("n1", liveness="ready")
+    assert kinds(fleet) == [DrainReplica]
+    fleet.wait(2)
     assert kinds(fleet) == [StopReplica]
 
 
@@ -226,6 +228,8 @@ def test_a_replica_of_several_nodes_is_stopped_when_all_of_them_can_be_told():
     fleet.change("n2", liveness="unreachable")
     assert fleet.turn().steps == ()
     fleet.change("n2", liveness="ready")
+    assert kinds(fleet) == [DrainReplica]
+    fleet.wait(2)
     (stop,) = fleet.turn().steps
     assert isinstance(stop, StopReplica)
     assert stop.shards == (("n1", 0), ("n2", 1))

@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.unit.plan.fleet import Script
-from tests.unit.plan.scripts import SCRIPTS
+from tests.unit.plan.giveway_scripts import SCRIPTS as GIVEWAY
+from tests.unit.plan.lifecycle_scripts import SCRIPTS as LIFECYCLE
+from tests.unit.plan.placement_scripts import SCRIPTS as PLACEMENT
+from tests.unit.plan.scripts import SCRIPTS as FLEETS
+
+SCRIPTS = (*FLEETS, *PLACEMENT, *LIFECYCLE, *GIVEWAY)
 
 SNAPSHOTS = Path(__file__).resolve().parents[3] / "snapshots" / "plan"
 

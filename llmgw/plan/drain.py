@@ -1,0 +1,46 @@
+"""When a replica that gets no new requests is stopped (REC-5).
+
+What it has in flight is the gateways' to say. Where one of them can't be asked, its engine's own
+count decides; where that is not known either, only the limit does.
+"""
+
+from llmgw.base.units import show_seconds
+from llmgw.plan.records import Drain, Load
+from llmgw.plan.words import counted
+
+LEAST = 1.5
+"""Seconds before any count is believed: gateways hear of a change within 0.25 s, and tell what they
+sent until then within 0.75 s."""
+
+
+def may_stop(drain: Drain, load: Load | None, limit: float) -> str | None:
+    """Return why a drained replica is stopped now; None while it goes on.
+
+    Args:
+        drain: since when it gets no requests.
+        load: what it has in flight; None: nobody said anything.
+        limit: seconds after which it is stopped whatever it does.
+    """
+    if drain.lasts < LEAST:
+        return None
+    left = in_flight(drain, load)
+    if left == 0:
+        return "nothing is in flight there"
+    if drain.lasts < limit:
+        return None
+    after = f"the limit of {show_seconds(limit)} is over"
+    if left is None:
+        return f"{after}; what is in flight there is not known"
+    return f"{after} with {counted(left, 'reply', 'replies')} in flight"
+
+
+def in_flight(drain: Drain, load: Load | None) -> int | None:
+    """Return what a draining replica has to finish; None: not known."""
+    if load is None:
+        return None
+    if load.in_flight is not None:
+        return load.in_flight
+    said_since = load.age is not None and load.age <= drain.lasts - LEAST
+    if load.running is None or not said_since:
+        return None
+    return load.running + (load.waiting or 0)

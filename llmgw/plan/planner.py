@@ -1,0 +1,254 @@
+"""The planner (PLC-10): what serving a model would take, before anything is changed.
+
+It asks the same `reconcile` that will decide, on a fleet that it carries each plan out on: first
+until the fleet rests as it is told now, then with the model added. What differs is the model's
+doing.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+import msgspec
+
+from llmgw.base.units import show_bytes, show_seconds
+from llmgw.model.catalog import CatalogEntry, Model, PathSource, Profile
+from llmgw.model.catalog_check import check_model
+from llmgw.model.node import Host
+from llmgw.model.replica import Replica
+from llmgw.model.shape import ModelShape
+from llmgw.plan.estimate import REPLY_TOKENS, is_slow, memory_need, tokens_per_second
+from llmgw.plan.imagine import carried_out, gone_through
+from llmgw.plan.modelplan import GivenUp, ModelPlan, PlannedReplica, PlannedShard, ProfilePlan
+from llmgw.plan.reconcile import reconcile
+from llmgw.plan.records import (
+    Assignment,
+    Desired,
+    NodeRoom,
+    Observed,
+    Plan,
+    Refusal,
+    StartReplica,
+    Step,
+)
+from llmgw.plan.weights_known import WeightsKnown
+from llmgw.plan.words import counted, device_name, some
+
+PASSES = 32
+"""Plans that are carried out before it is said that the fleet does not come to rest."""
+
+
+def plan_model(model: Model, desired: Desired, observed: Observed, now: float) -> ModelPlan:
+    """Return what serving a model would take.
+
+    Args:
+        model: as it would be put into the catalog; one of that name that is there is replaced.
+        desired: what the cluster is told now.
+        observed: the fleet at this moment.
+        now: monotonic seconds, on the clock of the failures in `observed`.
+    """
+    if problems := check_model(model):
+        return ModelPlan(model=model.name, problems=problems, words="it is not sound as written")
+    rested, _ = _at_rest(desired, gone_through(observed), now)
+    wanted = _with(desired, model)
+    served, plans = _at_rest(wanted, rested, now)
+    return _answer(model, observed, rested, served, plans)
+
+
+def _with(desired: Desired, model: Model) -> Desired:
+    others = tuple(one for one in desired.models if one.model.name != model.name)
+    entry = CatalogEntry(model=model, version=0, changed=0.0, changed_by="")
+    return msgspec.structs.replace(desired, models=(*others, entry))
+
+
+def _at_rest(desired: Desired, observed: Observed, now: float) -> tuple[Observed, list[Plan]]:
+    """Carry plans out until one does nothing; return the fleet then, and the plans."""
+    plans: list[Plan] = []
+    new_id = _ids(observed)
+    for number in range(1, PASSES + 1):
+        plan = reconcile(desired, observed, now, number=number, parent=None, new_id=new_id)
+        plans.append(plan)
+        if not plan.steps:
+            break
+        observed = carried_out(observed, plan)
+    return observed, plans
+
+
+def _ids(observed: Observed) -> Callable[[str], str]:
+    numbers = count(1)
+    taken = {one.id for one in observed.replicas}
+
+    def new_id(model: str) -> str:
+        while (name := f"{model}-{next(numbers)}") in taken:
+            pass
+        return name
+
+    return new_id
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the answers about one model are made from."""
+
+    model: Model
+    shape: ModelShape | None
+    size: int | None
+    holding: tuple[str, ...]
+    rooms: Mapping[str, NodeRoom]
+    before: Mapping[str, Replica]
+    """Of the fleet at rest, as it is told now."""
+    after: Mapping[str, Replica]
+    """Once the model is served."""
+
+
+def _answer(
+    model: Model, observed: Observed, rested: Observed, served: Observed, plans: Sequence[Plan]
+) -> ModelPlan:
+    held = WeightsKnown(observed.nodes).of(model)
+    known = _Known(
+        model=model,
+        shape=held.shape,
+        size=held.size_bytes,
+        holding=held.nodes,
+        rooms={room.node.id: room for room in observed.nodes},
+        before={one.id: one for one in rested.replicas},
+        after={one.id: one for one in served.replicas},
+    )
+    steps = [step for plan in plans for step in plan.steps]
+    starts = tuple(
+        _planned(step, known)
+        for step in steps
+        if isinstance(step, StartReplica)
+        and step.model == model.name
+        and step.replica in known.after
+    )
+    gives_up = _given_up(steps, known)
+    refusals = {one.profile: one for one in plans[-1].refusals if one.model == model.name}
+    return ModelPlan(
+        model=model.name,
+        profiles=tuple(
+            _profile(one, known, starts, refusals.get(one.name)) for one in model.profiles
+        ),
+        starts=starts,
+        gives_up=gives_up,
+        weights_bytes=held.size_bytes or (held.shape.weights_bytes if held.shape else None),
+        weights_on=known.holding,
+        download_bytes=_downloads(starts),
+        fits=not refusals,
+        words=_words(starts, gives_up, tuple(refusals.values())),
+    )
+
+
+def _given_up(steps: Sequence[Step], known: _Known) -> tuple[GivenUp, ...]:
+    """Return what goes of what was there, each by the first step that says so."""
+    first: dict[str, Step] = {}
+    for step in steps:
+        if step.replica in known.before and step.replica not in known.after:
+            first.setdefault(step.replica, step)
+    return tuple(
+        GivenUp(
+            replica=name,
+            model=known.before[name].model,
+            kind=str(step.__struct_config__.tag),
+            words=step.words,
+        )
+        for name, step in first.items()
+    )
+
+
+def _planned(step: StartReplica, known: _Known) -> PlannedReplica:
+    return PlannedReplica(
+        profile=step.profile,
+        shards=tuple(_shard(one, known) for one in step.shards),
+        words=step.words,
+    )
+
+
+def _shard(one: Assignment, known: _Known) -> PlannedShard:
+    node = known.rooms[one.node].node
+    names = {device.uuid: device_name(device) for device in node.inventory.devices or ()}
+    here = one.node in known.holding or isinstance(one.spec.source, PathSource | None)
+    return PlannedShard(
+        node=one.node,
+        devices=tuple(names.get(uuid, uuid) for uuid in one.spec.devices),
+        download_bytes=0 if here else known.size,
+        tokens_per_second=None
+        if one.spec.devices
+        else _rate(node.inventory.host, known, one.spec.cpu_cores),
+    )
+
+
+def _rate(host: Host | None, known: _Known, cores: int | None) -> float | None:
+    if host is None:
+        return None
+    whole, core = host.mem_bandwidth_gbs, host.mem_bandwidth_core_gbs
+    return tokens_per_second(
+        known.shape,
+        known.size,
+        None if whole is None else whole * 1e9,
+        None if core is None else core * 1e9,
+        cores,
+    )
+
+
+def _profile(
+    profile: Profile, known: _Known, starts: Sequence[PlannedReplica], refusal: Refusal | None
+) -> ProfilePlan:
+    name = known.model.name
+    there = sum(
+        1
+        for one in known.before.values()
+        if (one.model, one.profile) == (name, profile.name) and one.id in known.after
+    )
+    mine = [one for one in starts if one.profile == profile.name]
+    return ProfilePlan(
+        profile=profile.name,
+        wanted=profile.replicas,
+        there=there,
+        need=memory_need(known.shape, profile, known.size),
+        refusal=refusal,
+        warnings=tuple(_warnings(profile, known, mine)),
+    )
+
+
+def _warnings(profile: Profile, known: _Known, starts: Sequence[PlannedReplica]) -> Iterator[str]:
+    rates = [r for one in starts for s in one.shards if (r := s.tokens_per_second) is not None]
+    if rates and is_slow(min(rates)):
+        seconds = show_seconds(REPLY_TOKENS / min(rates))
+        yield (
+            f"about {min(rates):.1f} tokens/s on the CPU: a reply of {REPLY_TOKENS} tokens takes "
+            f"{seconds}"
+        )
+    trained = known.shape.context if known.shape is not None else None
+    if trained is not None and profile.context is not None and profile.context > trained:
+        yield f"a context of {profile.context} tokens, and it was trained for {trained}"
+    need = memory_need(known.shape, profile, known.size)
+    reserved = profile.min_memory_gb
+    if not profile.gpus and need.total_bytes and reserved and need.total_bytes > reserved * 1e9:
+        yield (
+            f"needs about {show_bytes(need.total_bytes)} of memory, and min_memory_gb "
+            f"reserves {reserved:g} GB"
+        )
+
+
+def _downloads(starts: Sequence[PlannedReplica]) -> int | None:
+    """Return what all nodes fetch together: each fetches a model once (WGT-2)."""
+    by_node = {shard.node: shard.download_bytes for one in starts for shard in one.shards}
+    known = [size for size in by_node.values() if size is not None]
+    return sum(known) if len(known) == len(by_node) else None
+
+
+def _words(
+    starts: Sequence[PlannedReplica], gives_up: Sequence[GivenUp], refusals: Sequence[Refusal]
+) -> str:
+    where = [" and ".join(_seat(shard) for shard in one.shards) for one in starts]
+    parts = [f"starts {counted(len(where), 'replica')}: {some(where)}"] if where else []
+    if gives_up:
+        gone = [f"{one.replica} ({one.words})" for one in gives_up]
+        parts.append(f"gives up {some(gone, '; ')}")
+    parts += [f"can't place {one.profile}: {one.words}" for one in refusals]
+    return "; ".join(parts) or "changes nothing that runs"
+
+
+def _seat(shard: PlannedShard) -> str:
+    return f"{shard.node} [{' '.join(shard.devices) or 'CPU'}]"

@@ -1,0 +1,236 @@
+"""How many replicas are wanted: by load, within windows, to zero and back."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llmgw.model.catalog import CatalogEntry, Model, Profile, Scaling
+from llmgw.model.replica import Replica
+from llmgw.model.settings import Settings
+from llmgw.plan.records import Demand, Desired, Load, Observed
+from llmgw.plan.scaling import Key, Scale, on_demand, scale, wants
+
+KEY = ("qwen", "default")
+
+
+class One:
+    """One model, its replicas, what they do, and the time."""
+
+    def __init__(self, *, changed: float = 0.0, **profile: Any) -> None:
+        self.profile = Profile(engine="simulated", **profile)
+        self.changed = changed
+        self.now = 1000.0
+        self.replicas = 0
+        self.in_flight: int | None = 0
+        self.waiting = 0
+        self.queued = 0
+        self.tokens: float | None = None
+        self.idle_for: float | None = None
+        self.state: dict[Key, Scale] = {}
+
+    def wanted(self, after: float = 0.0) -> int:
+        """Let time pass, and return how many are wanted then; they are there at once."""
+        self.now += after
+        model = Model(name="qwen", profiles=(self.profile,))
+        entry = CatalogEntry(model=model, version=1, changed=self.changed, changed_by="ana")
+        ids = [f"r{number}" for number in range(self.replicas)]
+        each, rest = divmod(self.in_flight or 0, max(1, self.replicas))
+        observed = Observed(
+            nodes=(),
+            replicas=tuple(
+                Replica(id=one, model="qwen", profile="default", state="ready") for one in ids
+            ),
+            loads=tuple(
+                Load(
+                    replica=one,
+                    in_flight=None if self.in_flight is None else each + (rest if not n else 0),
+                    waiting=self.waiting if not n else 0,
+                )
+                for n, one in enumerate(ids)
+            ),
+            demands=(
+                Demand(
+                    model="qwen",
+                    queued=self.queued,
+                    tokens_per_second=self.tokens,
+                    idle_for=self.idle_for,
+                ),
+            ),
+        )
+        desired = Desired(models=(entry,), settings=Settings())
+        self.state = scale(self.state, desired, observed, self.now, self.now)
+        return self.state[KEY].wanted if KEY in self.state else -1
+
+    def settle(self, after: float = 0.0) -> int:
+        self.replicas = self.wanted(after)
+        return self.replicas
+
+
+def busy(**more: Any) -> One:
+    one = One(replicas=1, max_replicas=4, scaling=Scaling(in_flight=4, **more))
+    one.replicas = 1
+    assert one.wanted() == 1
+    return one
+
+
+def test_a_profile_without_a_rule_is_left_as_the_catalog_says():
+    assert One(replicas=2).wanted() == -1
+    assert One(replicas=2, max_replicas=5).wanted() == -1
+
+
+def test_more_is_wanted_only_when_more_was_needed_for_the_whole_window():
+    one = busy(window=30)
+    one.in_flight = 9
+    assert [one.wanted(0), one.wanted(29)] == [1, 1]
+    one.in_flight = 4
+    assert one.wanted(0.5) == 1
+    one.in_flight = 9
+    assert [one.wanted(0), one.wanted(29), one.wanted(1)] == [1, 1, 3]
+    assert one.state[KEY].words == "9 in flight, 4 a replica"
+
+
+def test_less_is_wanted_only_after_its_own_window_and_never_less_than_was_needed_in_it():
+    one = busy(window=0, down_window=300)
+    one.in_flight = 16
+    assert one.settle() == 4
+    one.in_flight = 1
+    assert one.wanted(0) == 4
+    one.in_flight = 9
+    assert one.wanted(100) == 4
+    one.in_flight = 0
+    assert [one.wanted(100), one.wanted(99), one.wanted(1)] == [4, 4, 3]
+
+
+def test_load_that_goes_up_and_down_again_and_again_changes_nothing():
+    one = busy(window=30, down_window=30)
+    seen = set()
+    for number in range(100):
+        one.in_flight = 12 if number % 2 else 0
+        seen.add(one.wanted(10))
+    assert seen == {1}
+
+
+def test_no_more_than_the_most_and_no_less_than_the_least_is_wanted():
+    one = One(replicas=2, max_replicas=3, scaling=Scaling(in_flight=1, window=0, down_window=0))
+    one.replicas = 2
+    one.in_flight = 100
+    assert one.settle() == 3
+    one.in_flight = 0
+    assert one.settle() == 2
+
+
+def test_what_waits_and_what_is_made_count_and_the_most_that_one_asks_for_is_wanted():
+    rule = Scaling(queued=5, tokens_per_second=100.0, in_flight=50, window=0, down_window=0)
+    one = One(replicas=1, max_replicas=9, scaling=rule)
+    one.replicas = 2
+    one.in_flight, one.waiting = 4, 11
+    assert one.settle() == 3
+    one.waiting, one.tokens = 0, 650.0
+    assert one.settle() == 7
+    assert one.state[KEY].words == "650 tokens/s, 100 a replica"
+
+
+def test_nothing_is_taken_away_while_a_gateway_cannot_say():
+    one = busy(window=0, down_window=0, idle_stop=60)
+    one.in_flight = 12
+    assert one.settle() == 3
+    one.in_flight = None
+    one.idle_for = 10_000.0
+    assert one.wanted(10_000) == 3
+
+
+def test_a_model_that_nothing_is_asked_of_is_stopped_and_started_by_a_request():
+    one = One(replicas=2, scaling=Scaling(idle_stop=600))
+    one.replicas = 2
+    one.idle_for = 599.0
+    assert one.wanted() == 2
+    one.idle_for = 600.0
+    assert one.settle() == 0
+    assert one.state[KEY].words == "nothing was asked of it for 10m00s"
+    assert one.wanted(10_000) == 0
+    one.queued, one.idle_for = 1, 0.0
+    assert one.wanted() == 2
+
+
+def test_a_model_of_no_replicas_is_started_by_a_request_and_goes_when_it_is_done():
+    one = One(replicas=0, max_replicas=1)
+    assert one.wanted() == 0
+    one.queued = 1
+    assert one.settle() == 1
+    one.queued, one.in_flight = 0, 1
+    assert one.wanted(10_000) == 1
+    one.in_flight = 0
+    assert [one.wanted(0), one.wanted(299), one.wanted(1)] == [1, 1, 0]
+
+
+def test_a_new_leader_starts_with_what_runs():
+    scaled = One(replicas=1, max_replicas=5, scaling=Scaling(in_flight=4))
+    scaled.replicas, scaled.in_flight = 4, 16
+    assert scaled.wanted() == 4
+    rests = One(replicas=1, scaling=Scaling(idle_stop=600))
+    assert rests.wanted() == 0
+
+
+def test_a_model_that_was_just_written_is_started():
+    one = One(changed=900.0, replicas=1, scaling=Scaling(idle_stop=600))
+    assert one.wanted() == 1
+    assert one.wanted(599) == 1
+    assert one.wanted(1) == 0
+
+
+def test_the_catalog_is_followed_at_once_where_it_asks_for_more():
+    one = busy()
+    one.profile = Profile(engine="simulated", replicas=3, max_replicas=4, scaling=Scaling())
+    assert one.wanted() == 3
+    one.profile = Profile(engine="simulated", replicas=0, max_replicas=0, scaling=Scaling())
+    assert one.wanted() == 0
+
+
+def test_only_what_may_be_without_replicas_is_started_by_a_request():
+    assert on_demand(Profile(engine="x", replicas=0, max_replicas=1))
+    assert on_demand(Profile(engine="x", replicas=1, scaling=Scaling(idle_stop=1)))
+    assert not on_demand(Profile(engine="x", replicas=1, scaling=Scaling(in_flight=1)))
+    assert not on_demand(Profile(engine="x", replicas=0))
+    assert not on_demand(Profile(engine="x", replicas=0, scaling=Scaling(idle_stop=1)))
+
+
+def test_a_request_starts_the_first_profile_that_may_have_replicas():
+    profiles = (
+        Profile(name="a", engine="x", replicas=0, max_replicas=0, scaling=Scaling()),
+        Profile(name="b", engine="x", replicas=0, max_replicas=2),
+        Profile(name="c", engine="x", replicas=0, max_replicas=2),
+    )
+    model = Model(name="qwen", profiles=profiles)
+    entry = CatalogEntry(model=model, version=1, changed=0.0, changed_by="ana")
+    observed = Observed(nodes=(), replicas=(), demands=(Demand(model="qwen", queued=3),))
+    found = scale({}, Desired(models=(entry,), settings=Settings()), observed, 1.0, 1.0)
+    found = scale(found, Desired(models=(entry,), settings=Settings()), observed, 1.0, 1.0)
+    assert [(one.profile, one.replicas) for one in wants(found)] == [("a", 0), ("b", 1), ("c", 0)]
+
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from((0.0, 1.0, 40.0, 700.0)),
+        st.sampled_from((0, 0, 1, 5, 40, None)),
+        st.integers(0, 3),
+    ),
+    max_size=30,
+)
+
+
+@given(steps, st.integers(0, 2), st.integers(0, 4), st.sampled_from((None, 60.0)))
+def test_what_is_wanted_is_always_within_what_the_catalog_allows(
+    told: list[tuple[float, int | None, int]], least: int, room: int, idle_stop: float | None
+):
+    rule = Scaling(in_flight=2, queued=1, idle_stop=idle_stop, window=5, down_window=5)
+    one = One(replicas=least, max_replicas=least + room, scaling=rule)
+    for seconds, in_flight, queued in told:
+        one.in_flight, one.queued = in_flight, queued
+        one.idle_for = 0.0 if in_flight or queued else one.now
+        before = one.replicas
+        wanted = one.settle(seconds)
+        assert 0 <= wanted <= least + room
+        assert wanted >= least or on_demand(one.profile)
+        assert not (queued and room + least and wanted == 0 and on_demand(one.profile))
+        assert not (in_flight is None and wanted < before)
