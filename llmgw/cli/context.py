@@ -8,7 +8,7 @@ import typer
 
 from llmgw.cli.lazy import Entry, lazy_app
 from llmgw.cli.options import Format, Output
-from llmgw.cli.output import Column, print_rows
+from llmgw.cli.output import Column, print_rows, say
 
 HERE = "llmgw.cli.context"
 
@@ -59,7 +59,7 @@ def use(name: Annotated[str, typer.Argument(help="The context's name.")]) -> Non
     from llmgw.client import contexts
 
     contexts.use(contexts.config_path(os.environ), name)
-    print(f"commands speak to {name}")
+    say(f"commands speak to {name}")
 
 
 def add(
@@ -76,7 +76,7 @@ def add(
         contexts.read_token(token_file.expanduser())
     path = contexts.config_path(os.environ)
     contexts.save(path, name, server, token_file.absolute() if token_file else None)
-    print(f"commands speak to {name}")
+    say(f"commands speak to {name}")
 
 
 def remove(name: Annotated[str, typer.Argument(help="The context's name.")]) -> None:
@@ -84,4 +84,4 @@ def remove(name: Annotated[str, typer.Argument(help="The context's name.")]) -> 
     from llmgw.client import contexts
 
     contexts.remove(contexts.config_path(os.environ), name)
-    print(f"{name} is removed")
+    say(f"{name} is removed")

@@ -23,6 +23,18 @@ ENTRIES = {
     "gateway": Entry("llmgw.cli.services:gateway", "Run a gateway: what users ask.", START),
     "agent": Entry("llmgw.cli.services:agent", "Run the agent of this node.", START),
     "console": Entry("llmgw.cli.console:console", "Open the full-screen console.", OPERATE),
+    "status": Entry(
+        "llmgw.cli.ctl.status:status", "Say whether the cluster serves, and what is wrong.", OPERATE
+    ),
+    "stop": Entry(
+        "llmgw.cli.serving:stop", "Stop every model and free all devices; asks first.", OPERATE
+    ),
+    "start": Entry("llmgw.cli.serving:start", "Serve again after `llmgw stop`.", OPERATE),
+    "simulate": Entry(
+        "llmgw.cli.simulate:simulate",
+        "Say what happens to this fleet when nodes go; change nothing.",
+        OPERATE,
+    ),
     "ctl": Entry(
         "llmgw.cli.ctl.group:app", "See and change the cluster, one command each.", OPERATE
     ),

@@ -1,6 +1,7 @@
 """What commands print: data on stdout in the asked form, everything else on stderr."""
 
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,12 +10,14 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from llmgw.base import cells as cells_of
 from llmgw.base.errors import Usage
 from llmgw.cli.options import Format
 
 T = TypeVar("T")
 
 ABSENT = "-"
+_NOT_ASCII = re.compile(r"[\x7f-\U0010ffff]")
 
 _COLOURS = {
     # Healthy is never loud: colour marks what somebody should look at.
@@ -105,7 +108,28 @@ def print_data(data: object, form: Format) -> None:
 
         sys.stdout.write(to_yaml(data))
         return
-    print(msgspec.json.format(msgspec.json.encode(data), indent=2).decode())
+    print(visible(msgspec.json.format(msgspec.json.encode(data), indent=2).decode()))
+
+
+def json_line(data: object) -> str:
+    """Return one value as JSON in one line, without what could steer a terminal."""
+    return visible(msgspec.json.encode(data).decode())
+
+
+def visible(text: str) -> str:
+    """Return JSON in which every character is printable, or escaped as JSON does it.
+
+    The encoder leaves characters as they are that turn a line round or begin a terminal's command.
+    """
+    return text if text.isascii() and "\x7f" not in text else _NOT_ASCII.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    if match[0].isprintable():
+        return match[0]
+    import json
+
+    return json.dumps(match[0])[1:-1]
 
 
 def table(rows: Sequence[T], columns: Sequence[Column[T]], *, wide: bool) -> list[str]:
@@ -116,26 +140,40 @@ def table(rows: Sequence[T], columns: Sequence[Column[T]], *, wide: bool) -> lis
     shown = [c for c in columns if wide or not c.wide]
     shows = [c.full if wide and c.full is not None else c.show for c in shown]
     cells = [[printable(show(row)) for show in shows] for row in rows]
-    widths = [max([len(c.title), *(len(line[i]) for line in cells)]) for i, c in enumerate(shown)]
-    most = get_terminal_size().columns if sys.stdout.isatty() else 0
+    widths = [
+        max([len(c.title), *(cells_of.width(line[i]) for line in cells)])
+        for i, c in enumerate(shown)
+    ]
+    most = most_cells()
     lines = [_line([c.title for c in shown], shown, widths, most, coloured=False)]
     coloured = colour_wanted()
     return lines + [_line(line, shown, widths, most, coloured=coloured) for line in cells]
 
 
+def most_cells() -> int:
+    """Return the cells of a terminal's line; 0 where there is no terminal, and nothing is cut."""
+    return get_terminal_size().columns if sys.stdout.isatty() else 0
+
+
+def cut_to_line(text: str) -> str:
+    """Return a text that takes one line of a terminal at most."""
+    most = most_cells()
+    return cells_of.cut(text, most - 1) if most and cells_of.width(text) >= most else text
+
+
 def _line(
     cells: list[str], columns: list[Column[T]], widths: list[int], most: int, *, coloured: bool
 ) -> str:
-    text = ""
+    taken = 0
     parts: list[str] = []
     for cell, column, width in zip(cells, columns, widths, strict=True):
-        padded = cell.rjust(width) if column.right else cell.ljust(width)
-        if most and len(text) + len(padded) > most:
-            padded = padded[: most - len(text)]
-        text += padded + "  "
+        padded = cells_of.padded(cell, width, right=column.right)
+        if most and taken + width > most:
+            padded = cells_of.cut(padded, most - taken)
+        taken += width + 2
         colour = _COLOURS.get(cell.split(" ")[0]) if coloured else None
         parts.append(f"\x1b[{colour}m{padded}\x1b[0m" if colour else padded)
-        if most and len(text) >= most:
+        if most and taken >= most:
             break
     return "  ".join(parts).rstrip()
 
@@ -147,8 +185,9 @@ def printable(text: str) -> str:
 
 def fields(pairs: Sequence[tuple[str, str]]) -> list[str]:
     """Return lines `name   value` for one thing; pairs without a value are left out."""
-    width = max((len(name) for name, _ in pairs), default=0)
-    return [f"{name:<{width}}  {printable(value)}" for name, value in pairs if value]
+    named = [(printable(name), printable(value)) for name, value in pairs]
+    width = max((cells_of.width(name) for name, _ in named), default=0)
+    return [f"{cells_of.padded(name, width)}  {value}" for name, value in named if value]
 
 
 def confirm(words: str, name: str, *, yes: bool) -> None:

@@ -1,6 +1,6 @@
 """Texts for values in tables: `-` for what is not known, never 0."""
 
-from llmgw.base.units import show_bytes, show_seconds
+from llmgw.base.units import show_bytes, show_number, show_seconds
 from llmgw.cli.output import ABSENT
 from llmgw.model.device import Device
 from llmgw.model.node import INSTALLED, InstalledEngine, Node, Sample
@@ -19,7 +19,13 @@ def count(number: int, noun: str) -> str:
 
 def percent(value: float | None) -> str:
     """Return `42%`."""
-    return ABSENT if value is None else f"{value:.0f}%"
+    return number(value, "%")
+
+
+def number(value: float | None, unit: str = "", digits: int = 0) -> str:
+    """Return a number with its unit; `-` alone when it is not known."""
+    told = show_number(value, digits)
+    return told if told == ABSENT else f"{told}{unit}"
 
 
 def age(at: float | None, now: float) -> str:

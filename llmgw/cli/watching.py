@@ -8,12 +8,10 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import msgspec
-
 from llmgw.base.errors import Usage
 from llmgw.cli import session
 from llmgw.cli.options import Format
-from llmgw.cli.output import note
+from llmgw.cli.output import json_line, note
 from llmgw.client.interface import LIVE, Connection, WatchBatch
 
 CLEAR = "\x1b[H\x1b[J"
@@ -51,7 +49,7 @@ async def _follow(topics: Sequence[str], told: Callable[[State, State], str]) ->
     connection: Connection | None = None
     async with session.connect_for_long() as client:
         async for batch in client.watch(topics):
-            _tell(batch.connection, connection)
+            tell_connection(batch.connection, connection)
             connection = batch.connection
             if not batch.listing and not batch.changes:
                 continue
@@ -80,17 +78,17 @@ class _Screen:
 
 def _changes(before: State, state: State) -> str:
     """Return a line of JSON for every record that is another than before."""
-    lines: list[bytes] = []
+    lines: list[str] = []
     for topic, records in state.items():
         old = before.get(topic, {})
         for id_ in [*records, *(gone for gone in old if gone not in records)]:
             record = records.get(id_)
             if record != old.get(id_):
-                lines.append(msgspec.json.encode({"topic": topic, "id": id_, "record": record}))
-    return "".join(f"{line.decode()}\n" for line in lines)
+                lines.append(json_line({"topic": topic, "id": id_, "record": record}))
+    return "".join(f"{line}\n" for line in lines)
 
 
-def _tell(now: Connection, before: Connection | None) -> None:
+def tell_connection(now: Connection, before: Connection | None) -> None:
     """Say on stderr that the control plane is lost, once, and that it is back."""
     state = before.state if before else LIVE
     if now.state != LIVE and state == LIVE:

@@ -5,9 +5,8 @@ until the fleet rests as it is told now, then with the model added. What differs
 doing.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
 
 import msgspec
 
@@ -17,10 +16,10 @@ from llmgw.model.catalog_check import check_model
 from llmgw.model.node import Host
 from llmgw.model.replica import Replica
 from llmgw.model.shape import ModelShape
+from llmgw.plan.atrest import at_rest
 from llmgw.plan.estimate import REPLY_TOKENS, is_slow, memory_need, tokens_per_second
-from llmgw.plan.imagine import carried_out, gone_through
+from llmgw.plan.imagine import gone_through
 from llmgw.plan.modelplan import GivenUp, ModelPlan, PlannedReplica, PlannedShard, ProfilePlan
-from llmgw.plan.reconcile import reconcile
 from llmgw.plan.records import (
     Assignment,
     Desired,
@@ -30,12 +29,10 @@ from llmgw.plan.records import (
     Refusal,
     StartReplica,
     Step,
+    Want,
 )
 from llmgw.plan.weights_known import WeightsKnown
 from llmgw.plan.words import counted, device_name, some
-
-PASSES = 32
-"""Plans that are carried out before it is said that the fleet does not come to rest."""
 
 
 def plan_model(model: Model, desired: Desired, observed: Observed, now: float) -> ModelPlan:
@@ -49,41 +46,32 @@ def plan_model(model: Model, desired: Desired, observed: Observed, now: float) -
     """
     if problems := check_model(model):
         return ModelPlan(model=model.name, problems=problems, words="it is not sound as written")
-    rested, _ = _at_rest(desired, gone_through(observed), now)
+    rested, _ = at_rest(desired, gone_through(observed), now)
     wanted = _with(desired, model)
-    served, plans = _at_rest(wanted, rested, now)
+    served, plans = at_rest(wanted, rested, now)
     return _answer(model, observed, rested, served, plans)
 
 
 def _with(desired: Desired, model: Model) -> Desired:
     others = tuple(one for one in desired.models if one.model.name != model.name)
     entry = CatalogEntry(model=model, version=0, changed=0.0, changed_by="")
-    return msgspec.structs.replace(desired, models=(*others, entry))
+    wants = tuple(
+        want
+        for one in desired.wants
+        if (want := one if one.model != model.name else _still_wanted(one, model)) is not None
+    )
+    return msgspec.structs.replace(desired, models=(*others, entry), wants=wants)
 
 
-def _at_rest(desired: Desired, observed: Observed, now: float) -> tuple[Observed, list[Plan]]:
-    """Carry plans out until one does nothing; return the fleet then, and the plans."""
-    plans: list[Plan] = []
-    new_id = _ids(observed)
-    for number in range(1, PASSES + 1):
-        plan = reconcile(desired, observed, now, number=number, parent=None, new_id=new_id)
-        plans.append(plan)
-        if not plan.steps:
-            break
-        observed = carried_out(observed, plan)
-    return observed, plans
-
-
-def _ids(observed: Observed) -> Callable[[str], str]:
-    numbers = count(1)
-    taken = {one.id for one in observed.replicas}
-
-    def new_id(model: str) -> str:
-        while (name := f"{model}-{next(numbers)}") in taken:
-            pass
-        return name
-
-    return new_id
+def _still_wanted(want: Want, model: Model) -> Want | None:
+    """Return what load wants of a profile within its new bounds; None: it does not scale."""
+    for profile in model.profiles:
+        if profile.name == want.profile and profile.scaling is not None:
+            most = profile.max_replicas or profile.replicas
+            return msgspec.structs.replace(
+                want, replicas=min(max(want.replicas, profile.replicas), most)
+            )
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from llmgw.base.clock import Clock
 from llmgw.base.errors import LlmgwError, NotFound
 from llmgw.base.log import LogRing
 from llmgw.link.dial import Dialer
-from llmgw.model.commands import WeightsRemoved
+from llmgw.model.catalog import Source
+from llmgw.model.commands import HELD, WeightsRemoved, WeightsState
 from llmgw.model.link import AgentControl, AgentMessage, Welcome
 from llmgw.model.node import Heartbeat, Host, InstalledEngine, Inventory, WeightsHeld
 from llmgw.model.settings import EngineOrder, NodeSettings
@@ -74,12 +75,18 @@ class FakeNodeWeights:
         self.sets: tuple[WeightsHeld, ...] | None = ()
         self.print: str | None = "none"
         self.removals: list[tuple[tuple[str, ...], frozenset[str]]] = []
+        self.wanted: list[tuple[Source, bool]] = []
+        self.how_far = WeightsState(state=HELD)
 
     def held(self) -> tuple[WeightsHeld, ...] | None:
         return self.sets
 
     def fingerprint(self) -> str | None:
         return self.print
+
+    def state(self, source: Source, *, check_only: bool) -> WeightsState:
+        self.wanted.append((source, check_only))
+        return self.how_far
 
     async def remove(self, names: tuple[str, ...], in_use: frozenset[str]) -> WeightsRemoved:
         self.removals.append((names, in_use))

@@ -19,7 +19,7 @@ from llmgw.model.feed import (
     Position,
     RouteChange,
 )
-from llmgw.model.gateway import EndpointDown, GatewayRegister, TrafficReport
+from llmgw.model.gateway import EndpointDown, GatewayRegister, LoadReport, TrafficReport
 from llmgw.model.keys import JoinToken, UsageReport, UsageTotals
 from llmgw.model.link import (
     AuthorityAnswer,
@@ -51,6 +51,7 @@ class FakeControlPlane:
         self.usage: list[UsageReport] = []
         self.traffic: list[TrafficReport] = []
         self.down: list[EndpointDown] = []
+        self.loads: list[LoadReport] = []
         self.takes_usage = True
         self.renewed = 0
         self.streams: set[GatewayStream] = set()
@@ -187,6 +188,8 @@ class FakeControlPlane:
                 self._take_rest(stream, message)
 
     def _take_rest(self, stream: GatewayStream, message: GatewayMessage) -> None:
+        if message.loads is not None:
+            self.loads.append(message.loads)
         if message.follow is not None:
             self.streams.add(stream)
             self._list(stream)

@@ -10,7 +10,7 @@ import msgspec
 
 from llmgw.base.clock import Clock, SystemClock
 from llmgw.gateway.cells import Cells
-from llmgw.gateway.frames import FromWorker
+from llmgw.gateway.frames import FromWorker, Waiting
 from llmgw.gateway.front import Front
 from llmgw.gateway.table import Table, default_config, whole
 from llmgw.gateway.worker import Worker
@@ -60,6 +60,7 @@ class GatewayHere:
             cells or Cells.private(),
             "test",
             lambda replica, words: self.down.append((replica, words)),
+            lambda counts: self.reports.append(Waiting(counts=counts)),
         )
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
         self.port: int = self._listener.getsockname()[1]

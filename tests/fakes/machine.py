@@ -9,8 +9,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from llmgw.base.errors import LlmgwError, NotFound, Unreachable
-from llmgw.base.world import DiskSpace, Done, HttpAnswer, HttpStream, ProcessSeen
+from llmgw.base.errors import LlmgwError, NotFound, TimedOut, Unreachable
+from llmgw.base.world import (
+    ANSWER_MOST,
+    PRINTED_MOST,
+    DiskSpace,
+    Done,
+    HttpAnswer,
+    HttpStream,
+    ProcessSeen,
+)
 
 
 @dataclass
@@ -26,6 +34,7 @@ class FakeProcess:
     takes_term: bool = True
     takes_kill: bool = True
     may_signal: bool = True
+    memory_readable: bool = True
     signals: list[signal.Signals] = field(default_factory=list)
     ended: "asyncio.Future[int] | None" = None
 
@@ -90,6 +99,7 @@ class FakeProcesses:
         argv: Sequence[str],
         *,
         timeout: float,
+        most: int = PRINTED_MOST,
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> Done:
@@ -107,6 +117,7 @@ class FakeProcesses:
         log: Path,
         cwd: Path | None = None,
         user: str | None = None,
+        outlives: bool = True,
     ) -> FakeChild:
         if argv[0] == "/missing":
             raise NotFound(f"{argv[0]}: no such program")
@@ -120,8 +131,15 @@ class FakeProcesses:
         process = self.table.get(pid)
         return _seen(process) if process is not None and process.alive else None
 
-    def with_environ(self, name: str, value: str) -> tuple[ProcessSeen, ...]:
-        return tuple(_seen(p) for p in self.live() if p.environ.get(name) == value)
+    async def inspect(self, pid: int) -> ProcessSeen | None:
+        seen = self.look(pid)
+        if seen is not None and not self.table[pid].memory_readable:
+            raise TimedOut(f"pid {pid}: its memory can't be read: it hangs in the kernel")
+        return seen
+
+    async def with_environ(self, name: str, value: str) -> tuple[ProcessSeen, ...]:
+        named = (p for p in self.live() if p.environ.get(name) == value)
+        return tuple(_seen(p) for p in named if p.memory_readable)
 
     def group_alive(self, group: int) -> bool:
         return any(process.group == group for process in self.live())
@@ -225,6 +243,7 @@ class FakeHttp:
         headers: Mapping[str, str] | None = None,
         body: bytes | None = None,
         timeout: float,
+        most: int = ANSWER_MOST,
     ) -> HttpAnswer:
         self.asked.append((url, dict(headers or {})))
         return self.answering(url, headers or {})

@@ -4,40 +4,50 @@ Feed, tokens, keys, catalog, settings and events are the real ones.
 """
 
 import random
+from collections import Counter
 from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 from typing import cast
 
 import msgspec
 
 from llmgw.base.clock import Clock
-from llmgw.base.errors import LlmgwError, NotFound, Unreachable, Unreadable
+from llmgw.base.errors import LlmgwError, NotFound, Refused, Unreachable, Unreadable
 from llmgw.base.periodic import Periodic
 from llmgw.control.agents import Agents
 from llmgw.control.catalog import Catalog
 from llmgw.control.events import Events
+from llmgw.control.execute import Executor
 from llmgw.control.feed import Feed
 from llmgw.control.fleet import Fleet
 from llmgw.control.gateways import Gateways
 from llmgw.control.hardware import Hardware
 from llmgw.control.history import History
+from llmgw.control.jobs import Jobs
 from llmgw.control.keys import Keys
 from llmgw.control.plane import Plane
 from llmgw.control.prometheus import Prometheus
 from llmgw.control.settings import LiveSettings
 from llmgw.control.tokens import Tokens
-from llmgw.model.catalog import CatalogEntry
+from llmgw.model.catalog import CatalogEntry, Model, Profile, UrlSource
 from llmgw.model.commands import LogLines, LogsRead, ReadLogs, Request
 from llmgw.model.events import Event
 from llmgw.model.feed import NODES, REPLICAS, ROUTES, SAMPLES
 from llmgw.model.gateway import Endpoint, Gateway, ModelTraffic, Route
 from llmgw.model.hardware import HardwareChange
+from llmgw.model.jobs import Job, JobPart, JobProgress, JobStep, ServeJob
 from llmgw.model.keys import ROLES, JoinToken, UsageRow
 from llmgw.model.node import WISHES, Node, Sample
 from llmgw.model.record import Record
 from llmgw.model.replica import Replica
+from llmgw.plan.modelplan import ModelPlan
+from llmgw.plan.planner import plan_model
 from llmgw.plan.records import (
     Booking,
     Candidate,
+    Desired,
+    DrainReplica,
+    MassLoss,
     NodeRoom,
     Observed,
     Plan,
@@ -45,6 +55,7 @@ from llmgw.plan.records import (
     StopReplica,
     Verdict,
 )
+from llmgw.plan.whatif import Snapshot
 from llmgw.store.interface import StoredNode
 from tests.fakes.clock import FakeClock
 from tests.fakes.fleets import NOW, RecordedFleet
@@ -53,11 +64,27 @@ from tests.fakes.memory_store import MemoryStore
 ENGINE_KEY = "engine-key-that-never-leaves"
 
 
+@dataclass
+class FakeLosses:
+    """Nodes that were lost together, if any were."""
+
+    now: MassLoss | None = None
+
+
+@dataclass
+class FakeExecutor:
+    """What was counted of plans that were carried out."""
+
+    evictions: Counter[str] = field(default_factory=Counter)
+    preemptions: Counter[str] = field(default_factory=Counter)
+
+
 class FakeFleet:
     """Reads of a fleet, from records; a test changes them with `put`."""
 
     def __init__(self, feed: Feed, recorded: RecordedFleet) -> None:
         self._feed = feed
+        self.losses = FakeLosses()
         self.topics: dict[str, dict[str, Record]] = {
             topic: cast("dict[str, Record]", dict(recorded.topics.get(topic, {})))
             for topic in (NODES, SAMPLES, REPLICAS, ROUTES)
@@ -204,11 +231,13 @@ class FakePlane(Plane):
         self.catalog = Catalog(self.memory, self.clock, self.feed)
         self.keys = Keys(self.memory, self.clock, self.rng, secret.randbytes, self.feed)
         self.tokens = Tokens(self.memory, self.clock, self.rng, secret.randbytes)
+        self.jobs = Jobs(self.memory, self.catalog, self.clock, self.rng, self.feed)
         self.events = Events(self.memory, self.clock, self.feed)
         self.hardware = Hardware(self.memory, self.clock, self.events)
         self.history, self.prometheus = History(length=12), Prometheus()
         self.passes = {"liveness": Periodic("liveness", lambda: 1.0, self._pass, self.clock)}
         self.last_plan = a_plan()
+        self.executor = cast("Executor", FakeExecutor())
         self.leading = True
         self.tokens_by_role: dict[str, str] = {}
         self.key_text = ""
@@ -220,6 +249,9 @@ class FakePlane(Plane):
             model = cast("CatalogEntry", entry).model
             await self.memory.put_model(model, expected=None, actor="anna", at=NOW - 86_400)
         await self.catalog.load()
+        for job in some_jobs():
+            await self.memory.put_job(job)
+        await self.jobs.load()
         for node in self.fake_fleet.nodes():
             self.memory.node_rows[node.id] = stored_node(node)
         for event in self._recorded.topics.get("events", {}).values():
@@ -249,6 +281,9 @@ class FakePlane(Plane):
     def term(self) -> int:
         return 7
 
+    def elsewhere(self) -> Refused:
+        return Refused(f"{self.server_id} stands by: control-2 leads", hint="ask control-2")
+
     @property
     def leader(self) -> bool:
         return self.leading
@@ -257,6 +292,33 @@ class FakePlane(Plane):
         if self.catalog.get(model) is None:
             raise NotFound(f"no model {model!r}")
         return tuple(a_candidate(node.id) for node in self.fleet.nodes())
+
+    def next_plan(self, *, stopped: bool | None = None) -> Plan:
+        if not stopped:
+            return Plan(number=13, parent=12, sentence="nothing to do: the catalog is empty")
+        words = "the cluster is stopped"
+        steps = tuple(
+            DrainReplica(replica=one.id, words=words) for one in self.fake_fleet.replicas()
+        )
+        return Plan(number=13, parent=12, steps=steps, sentence=f"drains all: {words}")
+
+    async def accept_loss(self, *, actor: str) -> None:
+        self.fake_fleet.losses.now = None
+        path = "reconcile.losses_accepted_before"
+        await self.settings.put(path, self.clock.now(), actor=actor)
+
+    async def plan_model(self, model: Model) -> ModelPlan:
+        seen = self.snapshot()
+        return plan_model(model, seen.desired, seen.observed, seen.now)
+
+    def snapshot(self) -> Snapshot:
+        observed = Observed(
+            nodes=tuple(NodeRoom(node=one) for one in self.fleet.nodes()), replicas=()
+        )
+        desired = Desired(models=self.catalog.entries(), settings=self.settings.current.settings)
+        return Snapshot(
+            cluster="test", version="1", at=NOW, now=0.0, desired=desired, observed=observed
+        )
 
     async def usage(self, since: float, until: float) -> tuple[UsageRow, ...]:
         return await self.memory.usage(since=since, until=until)
@@ -313,6 +375,46 @@ def a_plan() -> Plan:
     stop = StopReplica(replica="old-000001", shards=(("atlas", 0),), words="left the catalog")
     sentence = "stops old-000001: left the catalog"
     return Plan(number=12, parent=11, steps=(stop,), refusals=(refusal,), sentence=sentence)
+
+
+def some_jobs() -> tuple[Job, ...]:
+    """Return a job that fetches, and one that failed."""
+    source = UrlSource(url="https://example.org/qwen3-0.6b.gguf", sha256="5e" * 32)
+    profiles = (Profile(engine="llamacpp", min_memory_gb=2.0),)
+    fetching = JobProgress(words="downloading qwen3-0.6b.gguf", done=16_000_000, total=253_000_000)
+    running = Job(
+        id="job-0000m1",
+        subject="qwen3-0.6b",
+        actor="anna",
+        created=NOW - 60,
+        changed=NOW - 1,
+        state="running",
+        steps=(
+            JobStep(name="plan", state="done", parts=(JobPart(name="atlas", state="done"),)),
+            JobStep(name="check source", state="done"),
+            JobStep(
+                name="fetch",
+                state="running",
+                progress=fetching,
+                parts=(JobPart(name="atlas", state="running", progress=fetching),),
+            ),
+            *(JobStep(name=name) for name in ("catalog", "place", "ready")),
+        ),
+        spec=ServeJob(model=Model(name="qwen3-0.6b", source=source, profiles=profiles)),
+    )
+    words = "atlas: 8 GB of memory, needs 24"
+    failed = Job(
+        id="job-0000m2",
+        subject="qwen3-32b",
+        actor="ben",
+        created=NOW - 600,
+        changed=NOW - 590,
+        state="failed",
+        reason=words,
+        steps=(JobStep(name="plan", state="failed", reason=words),),
+        spec=ServeJob(model=Model(name="qwen3-32b", source=source, profiles=profiles)),
+    )
+    return running, failed
 
 
 def stored_node(node: Node) -> StoredNode:

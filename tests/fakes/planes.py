@@ -31,7 +31,7 @@ def make_plane(
         world=World(clock=clock, rng=rng, entropy=rng.randbytes),
         server_id=server_id,
         version="0.1.0",
-        addresses=lambda: ("cp-1:7442",),
+        addresses=lambda: (f"{server_id}:7442",),
     )
 
 

@@ -9,17 +9,20 @@ import msgspec
 from llmgw.base.errors import LlmgwError
 from llmgw.control.peer import PeerStream
 from llmgw.model.commands import (
+    HELD,
     Accepted,
     ApplySettings,
     CancelRequest,
     Command,
     Declined,
+    FetchWeights,
     LogLines,
     LogsRead,
     ReadLogs,
     Reply,
     StartShard,
     StopShard,
+    WeightsState,
 )
 from llmgw.model.device import Device
 from llmgw.model.link import AgentControl, AgentMessage, Welcome
@@ -31,12 +34,14 @@ from llmgw.model.node import (
     Inventory,
     Register,
 )
-from llmgw.model.shard import READY, STARTING, STOPPED, ShardSpec, ShardStatus
+from llmgw.model.shard import FAILED, READY, STARTING, STOPPED, ShardSpec, ShardStatus
 from tests.fakes.clock import settle
 from tests.fakes.peer import MemoryStream, identity
 
 GB = 10**9
 FEATURES = ("shards", "settings", "logs")
+FETCHES = (*FEATURES, "fetch")
+"""The features of an agent that fetches weights on request."""
 VERSION = "0.1.0"
 
 
@@ -61,6 +66,8 @@ class FakeAgent:
         silent: commands are lost: neither done nor answered.
         mute: commands are done, and nobody hears of it: what is said is lost.
         declines: answered to every command instead of doing it.
+        how_far: answers what is asked of weights, where the agent lists `fetch`.
+        fails: a started shard fails at once, for this reason.
         loads: a started shard stays in `starting` until `ready` is called.
         commands: every command that came, oldest first.
         welcomes: every welcome; one a stream.
@@ -97,6 +104,8 @@ class FakeAgent:
         self.mute = False
         self.declines: Declined | None = None
         self.loads = False
+        self.fails: str | None = None
+        self.how_far: Callable[[FetchWeights], WeightsState] = lambda _: WeightsState(state=HELD)
         self.ended: LlmgwError | None = None
         self.stream: MemoryStream[AgentMessage, AgentControl] | None = None
         self.task: asyncio.Task[None] | None = None
@@ -220,7 +229,19 @@ class FakeAgent:
                 self.say(reply=Reply(id=command.id, answer=read))
             case StartShard(spec=spec):
                 self.say(reply=Reply(id=command.id, answer=Accepted()))
-                self.reports(spec, STARTING if self.loads else READY)
+                if self.fails is not None:
+                    status = ShardStatus(
+                        replica=spec.replica,
+                        rank=spec.rank,
+                        state=FAILED,
+                        spec=spec,
+                        reason=self.fails,
+                    )
+                    self.say(shard=status)
+                else:
+                    self.reports(spec, STARTING if self.loads else READY)
+            case FetchWeights() as request:
+                self.say(reply=Reply(id=command.id, answer=self.how_far(request)))
             case StopShard(replica=replica, rank=rank):
                 self.say(reply=Reply(id=command.id, answer=Accepted()))
                 self.shards.pop((replica, rank), None)

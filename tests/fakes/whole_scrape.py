@@ -78,12 +78,21 @@ def whole_scrape() -> Snapshot:
                 endpoints=(Endpoint(replica=REPLICA, host="10.0.0.9", port=7500),),
             ),
         ),
-        gateways=(Gateway(id="gw-1", connected=True),),
+        gateways=(
+            Gateway(
+                id="gw-1",
+                connected=True,
+                certificate_ends=NOW + 86_400,
+                certificate_begins=NOW - 86_400,
+            ),
+        ),
         traffic=(_traffic(),),
         passes={"liveness": PassSeen(at=NOW - 1, sentence="ok", error=None), "new": None},
         plan=_plan(),
         models_of={REPLICA: MODEL},
         flaps={"gpu-01": {"mlx5_0/1": 3}},
+        evictions={MODEL: 2},
+        preemptions={MODEL: 1},
     )
 
 
@@ -96,6 +105,7 @@ def _node(name: str, inventory: Inventory) -> Node:
         health=("gpu2: fell off the bus",) if name == "gpu-01" else (),
         inventory=inventory,
         certificate_ends=NOW + 86_400,
+        certificate_begins=NOW - 86_400,
     )
 
 

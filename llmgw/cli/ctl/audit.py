@@ -1,14 +1,13 @@
 """`llmgw ctl audit`."""
 
-import time
-
+from llmgw.base.units import show_moment
 from llmgw.cli import session, show
 from llmgw.cli.options import Format, Output
 from llmgw.cli.output import Column, print_rows
 from llmgw.model.events import AuditEntry
 
 COLUMNS: tuple[Column[AuditEntry], ...] = (
-    Column("WHEN", lambda e: time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(e.at))),
+    Column("WHEN", lambda e: show_moment(e.at)),
     Column("WHO", lambda e: e.actor),
     Column("DID", lambda e: e.action),
     Column("TO", lambda e: e.subject),

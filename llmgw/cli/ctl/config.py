@@ -9,7 +9,7 @@ from llmgw.base.errors import NotFound
 from llmgw.cli import session, show
 from llmgw.cli.lazy import Entry, lazy_app
 from llmgw.cli.options import DryRun, Format, Output
-from llmgw.cli.output import Column, note, print_data, print_rows
+from llmgw.cli.output import Column, json_line, note, print_data, print_rows, say
 from llmgw.client.interface import Decoded
 from llmgw.model.settings import SettingsChange
 
@@ -32,8 +32,9 @@ def get(path: Path = "", output: Output = Format.YAML) -> None:
     value = below(answer["settings"], path)
     if isinstance(value, dict | list):
         print_data(value, Format.JSON if output is Format.JSON else Format.YAML)
-    else:
-        print(msgspec.json.encode(value).decode() if output is Format.JSON else _plain(value))
+        return
+    for line in (json_line(value) if output is Format.JSON else _plain(value)).split("\n"):
+        say(line)
 
 
 def set_one(
@@ -52,7 +53,7 @@ def set_one(
         note(f"{path}: {_plain(old)} would become {_plain(new)}; nothing was changed")
         return
     answer = client.put("/settings", {"path": path, "value": new, "expected": before["version"]})
-    print(f"{path}: {_plain(old)} -> {_plain(new)} (version {answer['version']})")
+    say(f"{path}: {_plain(old)} -> {_plain(new)} (version {answer['version']})")
 
 
 COLUMNS: tuple[Column[SettingsChange], ...] = (

@@ -1,10 +1,10 @@
 """`llmgw ctl events`."""
 
-import time
 from typing import Annotated
 
 import typer
 
+from llmgw.base.units import show_moment
 from llmgw.cli import session
 from llmgw.cli.options import Format, Output, Watch, duration
 from llmgw.cli.output import Column, print_rows, table
@@ -12,7 +12,7 @@ from llmgw.model.events import Event
 
 
 def _when(event: Event) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event.at))
+    return show_moment(event.at)
 
 
 COLUMNS: tuple[Column[Event], ...] = (

@@ -26,6 +26,7 @@ ENTRIES = {
     "explain": Entry(f"{CTL}.plan:explain", "Every node's verdict on a model.", SEE),
     "usage": Entry(f"{CTL}.usage:usage", "What was used, by key and model.", SEE),
     "model": Entry(f"{CTL}.model:app", "Add, remove or show a model.", SERVE),
+    "jobs": Entry(f"{CTL}.jobs:app", "List, follow, cancel or retry jobs.", SERVE),
     "keys": Entry(f"{CTL}.keys:keys", "List users' keys.", SERVE),
     "key": Entry(f"{CTL}.key:app", "Make or remove a user's key.", SERVE),
     "node": Entry(f"{CTL}.node:app", "Show, join, cordon or remove a node.", MACHINES),

@@ -1,11 +1,10 @@
 """`llmgw ctl hardware`."""
 
-import time
 from typing import Annotated
 
 import typer
 
-from llmgw.base.units import show_seconds
+from llmgw.base.units import show_moment, show_seconds
 from llmgw.cli import session
 from llmgw.cli.options import Format, Output, duration
 from llmgw.cli.output import ABSENT, Column, print_rows
@@ -13,7 +12,7 @@ from llmgw.model.hardware import HardwareChange
 
 
 def _when(change: HardwareChange) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(change.at))
+    return show_moment(change.at)
 
 
 def _lasted(change: HardwareChange) -> str:

@@ -8,7 +8,7 @@ from llmgw.base.errors import NotFound
 from llmgw.cli import session
 from llmgw.cli.lazy import Entry, lazy_app
 from llmgw.cli.options import DryRun, Format, Output, Yes, duration
-from llmgw.cli.output import confirm, note, print_data
+from llmgw.cli.output import confirm, note, print_data, say
 from llmgw.model.keys import Key
 
 HERE = "llmgw.cli.ctl.key"
@@ -46,7 +46,7 @@ def add(
     if output in (Format.JSON, Format.YAML):
         print_data(answer, output)
         return
-    print(answer["key"])
+    say(answer["key"])
     note(f"key {answer['id']} of {answer['name']}: shown this once")
 
 
@@ -67,4 +67,4 @@ def remove(
         return
     confirm(words, key, yes=yes)
     session.connect().delete(f"/keys/{key}")
-    print(f"{key} is removed")
+    say(f"{key} is removed")

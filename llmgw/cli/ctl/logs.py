@@ -3,12 +3,11 @@
 import sys
 from typing import Annotated, Any
 
-import msgspec
 import typer
 
 from llmgw.cli import session
 from llmgw.cli.options import Format, Output
-from llmgw.cli.output import note, print_data
+from llmgw.cli.output import json_line, note, print_data
 
 
 def logs(
@@ -50,7 +49,7 @@ async def _print_on(node: str, source: str | None, lines: int, *, as_json: bool)
     async with session.connect_for_long() as client:
         async for batch in client.follow_logs(node, source, lines):
             if as_json:
-                print(msgspec.json.encode(batch._asdict()).decode(), flush=True)
+                print(json_line(batch._asdict()), flush=True)
                 continue
             if batch.dropped:
                 note(f"({batch.dropped} lines were too fast to follow)")

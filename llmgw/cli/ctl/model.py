@@ -1,4 +1,4 @@
-"""`llmgw ctl model`: add, remove, show, history."""
+"""`llmgw ctl model`: add, remove, show, history; what changes one is in `model_change`."""
 
 import sys
 from pathlib import Path
@@ -11,20 +11,33 @@ from llmgw.base.errors import NotFound, Unreadable
 from llmgw.cli import session, show
 from llmgw.cli.lazy import Entry, lazy_app
 from llmgw.cli.options import DryRun, Format, Output, Yes
-from llmgw.cli.output import Column, confirm, note, print_data, print_rows
+from llmgw.cli.output import Column, confirm, note, print_data, print_rows, say
 from llmgw.model.catalog import CatalogEntry, Model
 from llmgw.model.replica import Replica
 
 HERE = "llmgw.cli.ctl.model"
+CHANGE = "llmgw.cli.ctl.model_change"
 
 ENTRIES = {
     "add": Entry(f"{HERE}:add", "Add or change a model from a YAML or JSON file."),
     "show": Entry(f"{HERE}:show_one", "Print a model as YAML, as `add` takes it."),
+    "plan": Entry(
+        "llmgw.cli.ctl.model_plan:plan", "Say what serving a model would take; change nothing."
+    ),
+    "serve": Entry(
+        "llmgw.cli.ctl.model_serve:serve", "Serve a model: from its plan to ready replicas."
+    ),
+    "edit": Entry(f"{CHANGE}:edit", "Edit a model as YAML in $EDITOR."),
+    "scale": Entry(f"{CHANGE}:scale", "Say how many replicas of a model are wanted."),
+    "resources": Entry(
+        f"{CHANGE}:resources", "Show or set the memory and cores that a model reserves."
+    ),
+    "restart": Entry(f"{CHANGE}:restart", "Replace every replica by one started anew."),
     "rm": Entry(f"{HERE}:remove", "Remove a model; its replicas are stopped."),
     "history": Entry(f"{HERE}:history", "List former versions of a model."),
 }
 
-app = lazy_app(ENTRIES, "Add, remove or show a model.", fallback="show")
+app = lazy_app(ENTRIES, "Add, change, remove or show a model.", fallback="show")
 
 Name = Annotated[str, typer.Argument(help="The model's public name.")]
 File = Annotated[str, typer.Argument(help="A YAML or JSON file, or - for standard input.")]
@@ -36,11 +49,9 @@ Version = Annotated[
 
 def add(file: File, if_version: Version = None, dry_run: DryRun = False) -> None:
     """Add or change a model from a YAML or JSON file."""
-    from llmgw.model.check import check_model
-    from llmgw.model.written import read_yaml
+    from llmgw.model.catalog_check import check_model
 
-    text, where = _read(file)
-    model = read_yaml(text, Model, where)
+    model, where = read_file(file), "standard input" if file == "-" else file
     if problems := check_model(model):
         for problem in problems:
             note(f"{where}: {problem.path}: {problem.words}")
@@ -52,7 +63,15 @@ def add(file: File, if_version: Version = None, dry_run: DryRun = False) -> None
         f"/models/{model.name}", msgspec.to_builtins(model), version=if_version
     )
     entry = session.typed(answer, CatalogEntry, "model")
-    print(f"{entry.model.name} is version {entry.version}")
+    say(f"{entry.model.name} is version {entry.version}")
+
+
+def read_file(file: str) -> Model:
+    """Return the model that a YAML or JSON file holds; `-` is standard input."""
+    from llmgw.model.written import read_yaml
+
+    text, where = _read(file)
+    return read_yaml(text, Model, where)
 
 
 def show_one(name: Name, output: Output = Format.YAML) -> None:
@@ -71,7 +90,7 @@ def remove(name: Name, yes: Yes = False, dry_run: DryRun = False) -> None:
         return
     confirm(words, name, yes=yes)
     session.connect().delete(f"/models/{name}")
-    print(f"{name} is removed")
+    say(f"{name} is removed")
 
 
 COLUMNS: tuple[Column[CatalogEntry], ...] = (
@@ -108,9 +127,7 @@ def _change(model: Model) -> str:
         return "would be added"
     if entry.model == model:
         return f"is the same as version {entry.version}"
-    changed = [
-        name
-        for name in Model.__struct_fields__
-        if getattr(entry.model, name) != getattr(model, name)
-    ]
-    return f"would become version {entry.version + 1}; changed: {', '.join(changed)}"
+    from llmgw.cli.ctl.model_change import changes
+
+    changed = "; ".join(changes(entry.model, model))
+    return f"would become version {entry.version + 1}; changed: {changed}"

@@ -20,6 +20,7 @@ ENTRIES = {
     "cordon": Entry(f"{HERE}:cordon", "Place nothing new on a node."),
     "drain": Entry(f"{HERE}:drain", "Cordon a node and move its replicas away."),
     "uncordon": Entry(f"{HERE}:uncordon", "Let a node be used again."),
+    "accept-loss": Entry(f"{HERE}:accept_loss", "Take nodes that were lost together for lost."),
     "rm": Entry(f"{HERE}:remove", "Remove a node: its certificate no longer connects."),
 }
 
@@ -96,6 +97,26 @@ def uncordon(node: Name) -> None:
     _wish(node, None)
 
 
+def accept_loss(yes: Yes = False, dry_run: DryRun = False) -> None:
+    """Take nodes that were lost together for lost: what they ran is placed anew.
+
+    Many nodes lost within seconds are taken for a fault of the control plane, and nothing is placed
+    anew for them until they are back; this says that they are really gone.
+    """
+    status: dict[str, Any] = session.connect().get("/status")
+    lost = [one for one in status["problems"] if one.get("subject") == "mass loss"]
+    if not lost:
+        say("no nodes were lost together")
+        return
+    words = str(lost[0]["words"]).partition(";")[0]
+    if dry_run:
+        note(f"{words}; nothing was changed")
+        return
+    confirm(f"{words}; what they ran will be placed anew", str(status["cluster"]), yes=yes)
+    session.connect().post("/mass-loss/accept", None)
+    say("they count as lost: what they ran is placed anew")
+
+
 def remove(node: Name, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Remove a node: its certificate no longer connects, its stream is cut."""
     try:
@@ -116,7 +137,7 @@ def remove(node: Name, yes: Yes = False, dry_run: DryRun = False) -> None:
         return
     confirm(words, node, yes=yes)
     session.connect().delete(f"/nodes/{node}")
-    print(f"{node} is removed")
+    say(f"{node} is removed")
 
 
 def print_token(role: str, subject: str, command: str, output: Format) -> None:
@@ -125,7 +146,7 @@ def print_token(role: str, subject: str, command: str, output: Format) -> None:
     if output in (Format.JSON, Format.YAML):
         print_data(answer, output)
         return
-    print(answer["token"])
+    say(answer["token"])
     minutes = round((answer["expires"] - session.now()) / 60)
     note(
         f"on {subject}, within {show.count(minutes, 'minute')}: "
@@ -137,7 +158,7 @@ def print_token(role: str, subject: str, command: str, output: Format) -> None:
 def _wish(node: str, wish: str | None) -> None:
     answer = session.connect().post(f"/nodes/{node}/wish", {"wish": wish})
     seen = session.typed(answer, Node, "node")
-    print(f"{seen.id} is {seen.wish or 'free to be used'}")
+    say(f"{seen.id} is {seen.wish or 'free to be used'}")
 
 
 def _on(replica: Replica, node: str) -> bool:

@@ -59,7 +59,7 @@ def page(node: Node, sample: Sample | None, replicas: Sequence[Replica], now: fl
 def _head(node: Node, sample: Sample | None, now: float) -> list[str]:
     host = node.inventory.host
     beat = sample.heartbeat if sample else None
-    load = show.text(None if beat is None or beat.load_average is None else beat.load_average)
+    load = show.number(beat.load_average if beat else None, digits=2)
     heard = "" if node.last_heard is None else f", last heard {show.age(node.last_heard, now)} ago"
     pairs = [
         ("node", node.id),
@@ -97,7 +97,7 @@ def _driver(driver: str | None, cuda: str | None) -> str:
 def _bandwidth(whole: float | None, core: float | None) -> str:
     if whole is None and core is None:
         return ""
-    return f"{_number(whole)} GB/s of memory, {_number(core)} GB/s of one core"
+    return f"{show.number(whole)} GB/s of memory, {show.number(core)} GB/s of one core"
 
 
 def _titled(title: str, lines: Sequence[str]) -> list[str]:
@@ -139,7 +139,9 @@ class _Row:
     def work(self) -> str:
         """Return how much it works, and what that was made of."""
         done = work(self.reading) if self.reading else None
-        return ABSENT if done is None else f"{done.ratio * 100:.0f}% ({_WORK_OF[done.source]})"
+        if done is None:
+            return ABSENT
+        return f"{show.percent(done.ratio * 100)} ({_WORK_OF[done.source]})"
 
     def busy(self) -> str:
         """Return the share of time in which any kernel ran."""
@@ -150,8 +152,8 @@ class _Row:
         if self.reading is None or self.reading.temperature_celsius is None:
             return ABSENT
         memory = self.reading.memory_temperature_celsius
-        return f"{self.reading.temperature_celsius:.0f}°C" + (
-            "" if memory is None else f", memory {memory:.0f}°C"
+        return show.number(self.reading.temperature_celsius, "°C") + (
+            "" if memory is None else f", memory {show.number(memory, '°C')}"
         )
 
     def power(self) -> str:
@@ -160,7 +162,8 @@ class _Row:
         limit = self.reading.power_limit_watts if self.reading else None
         if draw is None and limit is None:
             return ABSENT
-        return f"{_number(draw)} W" if limit is None else f"{_number(draw)} of {_number(limit)} W"
+        of_limit = "" if limit is None else f" of {show.number(limit)}"
+        return f"{show.number(draw)}{of_limit} W"
 
 
 _DEVICES: tuple[Column[_Row], ...] = (
@@ -244,7 +247,7 @@ def _no_faults(port: Port) -> str:
 
 
 def _rate(rate: int | None) -> str:
-    return ABSENT if rate is None else f"{rate / 1e9:.0f} Gb/s"
+    return ABSENT if rate is None else show.number(rate / 1e9, " Gb/s")
 
 
 def _fabrics(managers: Sequence[SubnetManager], domain: NvlinkDomain | None) -> list[str]:
@@ -287,7 +290,7 @@ def _sensors(sensors: Sequence[Sensor]) -> list[str]:
     units: Mapping[str, str] = {"temperature": "°C", "power": " W"}
     return fields(
         [
-            (one.label, _number(one.value, units.get(one.kind, "")))
+            (one.label, show.number(one.value, units.get(one.kind, "")))
             for one in sorted(sensors, key=lambda one: one.label)
         ]
     )
@@ -317,9 +320,5 @@ def _ends(ends: float | None, now: float) -> str:
     return "" if ends is None else f"ends in {show_seconds(max(0.0, ends - now))}"
 
 
-def _number(value: float | None, unit: str = "") -> str:
-    return ABSENT if value is None else f"{value:.0f}{unit}"
-
-
 def _gb(count: int | None) -> str:
-    return ABSENT if count is None else f"{count / 1e9:.0f}"
+    return ABSENT if count is None else show.number(count / 1e9)

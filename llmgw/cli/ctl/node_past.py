@@ -7,7 +7,7 @@ from shutil import get_terminal_size
 
 from llmgw.base import braille
 from llmgw.base.errors import Usage
-from llmgw.base.units import show_bytes, show_seconds
+from llmgw.base.units import show_bytes, show_number, show_seconds
 from llmgw.cli import session
 from llmgw.cli.options import Format
 from llmgw.cli.output import ABSENT, note, print_data, say
@@ -140,8 +140,10 @@ def _value(value: float | None, unit: str) -> str:
     if value is None:
         return ABSENT
     if unit == "bytes":
-        return show_bytes(round(value))
-    return f"{value:.2f}" if unit == "load" else f"{value:.0f}{_UNITS.get(unit, '')}"
+        return show_bytes(value)
+    if unit == "load":
+        return show_number(value, 2)
+    return f"{show_number(value)}{_UNITS.get(unit, '')}"
 
 
 def _columns() -> int:

@@ -9,20 +9,40 @@ from llmgw.cli import session
 from llmgw.cli.options import Format, Output
 from llmgw.cli.output import ABSENT, Column, note, print_data, print_rows, say
 
+Next = Annotated[bool, typer.Option("--next", help="What the next pass would do; not done yet.")]
 
-def plan(output: Output = Format.TABLE) -> None:
-    """Print what the last pass decided, and why."""
-    answer: dict[str, Any] | None = session.connect().get("/plan")
+
+def plan(output: Output = Format.TABLE, next_: Next = False) -> None:
+    """Print what the last pass decided, what the next one would do, and why."""
+    client = session.connect()
+    query = {"next": "true"} if next_ else None
+    answer: dict[str, Any] | None = client.get("/plan", query)
     if answer is None:
         raise NotFound("no pass has run yet")
     if output in (Format.JSON, Format.YAML):
         print_data(answer, output)
         return
-    say(f"plan {answer['number']}: {answer['sentence']}")
+    if next_:
+        print_plan(answer, "next: plan")
+        return
+    print_plan(answer, "plan")
+    say("")
+    print_plan(client.get("/plan", {"next": "true"}), "next: plan")
+
+
+def print_plan(answer: dict[str, Any], what: str) -> None:
+    """Print a plan with its steps and refusals."""
+    parent = answer["parent"]
+    after = "" if parent is None else f" after {parent}"
+    say(f"{what} {answer['number']}{after}: {answer['sentence']}")
     for step in answer["steps"]:
-        say(f"  {step['kind']} {step['replica']}: {step['words']}")
+        say(f"  {_verb(step['kind'])} {step['replica']}: {step['words']}")
     for refusal in answer["refusals"]:
         say(f"  not placed {refusal['model']} ({refusal['profile']}): {refusal['words']}")
+
+
+def _verb(kind: str) -> str:
+    return "pre-empt" if kind == "preempt" else kind
 
 
 def _scores(candidate: dict[str, Any]) -> str:

@@ -52,24 +52,22 @@ def lines(status_: dict[str, Any]) -> list[str]:
     models = status_["models"]
     if models:
         found.append("")
-        width = max(len(m["name"]) for m in models)
-        for model in models:
-            words = f"  {model['reason']}" if model.get("reason") else ""
-            found.append(
-                printable(
-                    f"{model['name']:<{width}}  {model['ready']} of {model['wanted']} ready{words}"
-                )
-            )
+        found += fields([(one["name"], _ready(one)) for one in models])
     if problems := status_["problems"]:
         found.append("")
         found += [printable(f"! {_problem(one)}") for one in problems]
     return found
 
 
+def _ready(model: dict[str, Any]) -> str:
+    words = f"  {model['reason']}" if model.get("reason") else ""
+    return f"{model['ready']} of {model['wanted']} ready{words}"
+
+
 def _serving(status_: dict[str, Any]) -> str:
     """Return whether users get replies: through a gateway, from replicas that are ready."""
     if status_.get("stopped"):
-        return "no: stopped; `llmgw ctl config set serving.stopped false` starts it"
+        return "no: stopped; `llmgw start` starts it"
     if not any(gateway["connected"] for gateway in status_["gateways"]):
         return "no: no gateway is connected"
     wanted = [model for model in status_["models"] if model["wanted"]]

@@ -8,7 +8,7 @@ from llmgw.base.errors import NotFound
 from llmgw.cli import session, show
 from llmgw.cli.lazy import Entry, lazy_app
 from llmgw.cli.options import DryRun, Format, Output, Yes
-from llmgw.cli.output import Column, confirm, note, print_data, print_rows
+from llmgw.cli.output import Column, confirm, note, print_data, print_rows, say
 from llmgw.model.record import Record
 
 HERE = "llmgw.cli.ctl.token"
@@ -55,7 +55,7 @@ def add(
     if output in (Format.JSON, Format.YAML):
         print_data(answer, output)
         return
-    print(answer["token"])
+    say(answer["token"])
     note(f"token {answer['id']} of {name}, role {role}: shown this once")
 
 
@@ -75,4 +75,4 @@ def remove(
         return
     confirm(words, token, yes=yes)
     session.connect().delete(f"/tokens/{token}")
-    print(f"{token} is removed")
+    say(f"{token} is removed")

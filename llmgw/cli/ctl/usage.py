@@ -1,17 +1,17 @@
 """`llmgw ctl usage`."""
 
-import time
 from typing import Annotated
 
 import typer
 
+from llmgw.base.units import show_moment
 from llmgw.cli import session
 from llmgw.cli.options import Format, Output, duration
 from llmgw.cli.output import Column, print_rows
 from llmgw.model.keys import UsageRow
 
 COLUMNS: tuple[Column[UsageRow], ...] = (
-    Column("HOUR", lambda r: time.strftime("%Y-%m-%d %H:00", time.localtime(r.hour))),
+    Column("HOUR", lambda r: show_moment(r.hour, "%Y-%m-%d %H:00")),
     Column("KEY", lambda r: r.key),
     Column("MODEL", lambda r: r.model),
     Column("REQUESTS", lambda r: str(r.requests), right=True),

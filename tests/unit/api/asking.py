@@ -27,6 +27,9 @@ PATHS: dict[str, dict[str, str]] = {
     "remove_model": {"name": "gemma3-270m"},
     "model_history": {"name": "gemma3-270m"},
     "explain": {"name": "gemma3-270m"},
+    "job": {"id": "job-0000m1"},
+    "cancel_job": {"id": "job-0000m1"},
+    "retry_job": {"id": "job-0000m2"},
     "remove_key": {"id": "KEY"},
     "remove_token": {"id": "TOKEN"},
 }
@@ -35,6 +38,8 @@ PATHS: dict[str, dict[str, str]] = {
 BODIES: dict[str, Any] = {
     "wish": {"wish": "cordoned"},
     "put_model": MODEL,
+    "plan_model": MODEL,
+    "make_job": {"kind": "serve", "model": MODEL, "version": 0},
     "make_key": {"name": "batch", "models": ["gemma3-270m"], "expires_in": 3600},
     "put_setting": {"path": "link.lost_after", "value": 90},
     "make_token": {"role": "read", "name": "grafana"},
@@ -42,7 +47,7 @@ BODIES: dict[str, Any] = {
 }
 
 QUERIES: dict[str, str] = {
-    "list_topics": "topics=nodes,samples,replicas,routes,models,keys,settings,events",
+    "list_topics": "topics=nodes,samples,replicas,routes,models,keys,settings,events,jobs",
     "watch_topics": "topics=nodes,routes",
     "logs": "lines=1",
 }

@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 
 from llmgw.model.commands import ReadLogs
 from llmgw.model.events import Event
-from llmgw.model.keys import UsageRow
+from llmgw.model.keys import UsageReport, UsageTotals
 from tests.fakes.clock import FakeClock
 from tests.fakes.fleets import NOW
 from tests.fakes.plane import ENGINE_KEY, FakePlane
@@ -44,9 +44,10 @@ async def test_a_model_is_added_changed_and_removed_under_its_version(
     assert (added["version"], added["changed_by"]) == (1, "the admin token")
     again = await http.put(path, json=MODEL, headers={"If-Match": "0"})
     assert again.status_code == 409
-    assert (await ok(await http.put(path, json=MODEL, headers={"If-Match": '"1"'})))["version"] == 2
-    assert (await ok(await http.put(path, json=MODEL)))["version"] == 3
-    assert (await ok(await http.put(path, json=MODEL, headers={"If-Match": "*"})))["version"] == 4
+    assert (await ok(await http.put(path, json=MODEL, headers={"If-Match": '"1"'})))["version"] == 1
+    for version, match in ((2, {"If-Match": '"1"'}), (3, {}), (4, {"If-Match": "*"})):
+        changed = {**MODEL, "generation": version}
+        assert (await ok(await http.put(path, json=changed, headers=match)))["version"] == version
     shown = await ok(await http.get(path))
     assert (shown["version"], shown["ready"], shown["wanted"]) == (4, 0, 1)
     assert await ok(await http.delete(path)) is None
@@ -213,20 +214,10 @@ async def test_events_come_from_memory_or_from_the_store_when_it_reaches_further
 async def test_usage_is_of_the_last_day_unless_told(
     http: httpx.AsyncClient, plane: FakePlane, clock: FakeClock
 ) -> None:
-    def row(hour: float) -> UsageRow:
-        return UsageRow(
-            hour=hour,
-            key="k",
-            model="m",
-            requests=1,
-            prompt_tokens=2,
-            completion_tokens=3,
-            cancelled=0,
-            estimated=0,
-            failed=0,
-        )
-
-    plane.memory.usage_rows = [row(NOW - 3600), row(NOW - 90_000 - 3600)]
+    for sequence, hour in enumerate((NOW - 3600, NOW - 90_000 - 3600), 1):
+        totals = UsageTotals(key="k", model="m", requests=sequence)
+        said = UsageReport(gateway="g", boot="b", worker=0, sequence=sequence, totals=(totals,))
+        await plane.store.apply_usage(said, at=hour)
     assert len(await ok(await http.get("/api/v1/usage"))) == 1
     assert len(await ok(await http.get(f"/api/v1/usage?since={NOW - 100_000}"))) == 2
     answer = await http.get(f"/api/v1/usage?since={NOW}&until={NOW - 1}")

@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 
 import msgspec
 import pytest
@@ -14,7 +15,7 @@ from llmgw.cli.main import app
 from llmgw.cli.options import Format
 from llmgw.client.history import read
 from llmgw.model.history import NodeHistory, Series
-from llmgw.model.node import Heartbeat, Node, Sample
+from llmgw.model.node import Heartbeat, Host, Node, ProbeState, Sample, Sensor
 from llmgw.model.replica import Replica
 from tests.fakes.conditions import past
 from tests.fakes.feed import built
@@ -107,6 +108,39 @@ def test_a_node_without_devices_or_readings_has_no_numbers() -> None:
     assert "cpu use      -, load -" in lines
     assert "memory       -" in lines
     assert not any("0%" in line for line in lines)
+
+
+@pytest.mark.parametrize("nonsense", [1e308, -1e308, math.nan, math.inf, -math.inf])
+def test_no_figure_of_a_node_is_long_whatever_it_says(nonsense: float) -> None:
+    node, sample, _ = recorded("gpu8", "gpu-01")
+    assert sample is not None
+    beat = sample.heartbeat
+    figures = ("busy_percent", "power_watts", "power_limit_watts", "temperature_celsius",
+               "memory_temperature_celsius")  # fmt: skip
+    devices = tuple(
+        msgspec.structs.replace(one, **dict.fromkeys(figures, nonsense))
+        for one in beat.devices or ()
+    )
+    beat = msgspec.structs.replace(
+        beat,
+        devices=devices,
+        cpu_percent=nonsense,
+        load_average=nonsense,
+        sensors=(Sensor(kind="power", label="cpu 0 package", value=nonsense),),
+        probes=(ProbeState(name="p", age=nonsense, failing=nonsense, period=nonsense),),
+    )
+    host = msgspec.structs.replace(
+        node.inventory.host or Host(), mem_bandwidth_gbs=nonsense, mem_bandwidth_core_gbs=nonsense
+    )
+    node = msgspec.structs.replace(
+        node,
+        since=nonsense,
+        certificate_ends=nonsense,
+        inventory=msgspec.structs.replace(node.inventory, host=host),
+    )
+    lines = node_page.page(node, msgspec.structs.replace(sample, heartbeat=beat), [], NOW)
+    assert max(len(word) for line in lines for word in line.split()) < 60
+    assert not any("nan" in line or "inf" in line for line in lines)
 
 
 def test_a_lost_node_s_readings_are_not_shown_as_if_they_were_now() -> None:

@@ -1,0 +1,94 @@
+"""`llmgw ctl model plan`: what serving a model would take, before anything is changed."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from llmgw.base.errors import PartlyDone
+from llmgw.base.units import show_bytes
+from llmgw.cli import session
+from llmgw.cli.options import Format, Output
+from llmgw.cli.output import ABSENT, note, print_data, say
+from llmgw.model.catalog import CatalogEntry, Model
+
+What = Annotated[
+    str, typer.Argument(metavar="MODEL|FILE", help="A model of the catalog, a file, or -.")
+]
+
+
+def plan(what: What, output: Output = Format.TABLE) -> None:
+    """Say where each replica would go, what gives way, and what is short; change nothing."""
+    body = msgspec.to_builtins(_model(what))
+    answer: dict[str, Any] = session.connect().post("/plan/model", body)
+    if output in (Format.JSON, Format.YAML):
+        print_data(answer, output)
+    else:
+        for line in lines(answer):
+            say(line)
+        for profile in answer["profiles"]:
+            for words in profile["warnings"]:
+                note(f"{answer['model']} ({profile['profile']}): {words}")
+    for problem in answer["problems"]:
+        note(f"{problem['path']}: {problem['words']}")
+    if not answer["fits"]:
+        raise PartlyDone(f"{answer['model']}: not all that is wanted can be placed")
+
+
+def lines(answer: dict[str, Any]) -> list[str]:
+    """Return what a person reads of a plan, a line a fact."""
+    found = [f"{answer['model']}: {answer['words']}"]
+    for one in answer["starts"]:
+        where = " and ".join(_seat(shard) for shard in one["shards"])
+        found.append(f"  start on {where}: {one['words']}")
+    found += [f"  {one['kind']} {one['replica']}: {one['words']}" for one in answer["gives_up"]]
+    found += [line for profile in answer["profiles"] for line in _profile(profile)]
+    weights = show_bytes(answer["weights_bytes"])
+    held = ", ".join(answer["weights_on"]) or "no node"
+    found.append(f"  weights {weights}, held by {held}; to fetch {_fetch(answer)}")
+    return found
+
+
+def _seat(shard: dict[str, Any]) -> str:
+    devices = " ".join(shard["devices"]) or "CPU"
+    rate = shard["tokens_per_second"]
+    speed = "" if rate is None else f", about {rate:.1f} tokens/s a request"
+    return f"{shard['node']} [{devices}]{speed}"
+
+
+def _profile(profile: dict[str, Any]) -> list[str]:
+    need, name = profile["need"], profile["profile"]
+    found = [f"  {name}: {profile['wanted']} wanted, {profile['there']} there; {_need(need)}"]
+    if (refusal := profile["refusal"]) is not None:
+        found.append(f"  {name}: can't be placed: {refusal['words']}")
+        found += [
+            f"    {candidate['verdict']['kind'].replace('_', ' ')}: {candidate['verdict']['words']}"
+            for candidate in refusal["candidates"]
+        ]
+    return found
+
+
+def _need(need: dict[str, Any]) -> str:
+    if need["total_bytes"] is None:
+        return f"memory not known: {'; '.join(need['unknown']) or ABSENT}"
+    parts = f"weights {show_bytes(need['weights_bytes'])}, "
+    parts += f"cache {show_bytes(need['cache_bytes'])} for {need['concurrency']} x "
+    parts += f"{need['context']} tokens, to compute {show_bytes(need['compute_bytes'])}"
+    if need["per_device_bytes"] is None:
+        return f"about {show_bytes(need['total_bytes'])} of host memory ({parts})"
+    each = show_bytes(need["per_device_bytes"])
+    return f"about {each} on each of {need['devices']} devices ({parts})"
+
+
+def _fetch(answer: dict[str, Any]) -> str:
+    size = answer["download_bytes"]
+    return "an unknown amount" if size is None else show_bytes(size) if size else "nothing"
+
+
+def _model(what: str) -> Model:
+    if what != "-" and not Path(what).is_file():
+        return session.get(f"/models/{what}", CatalogEntry).model
+    from llmgw.cli.ctl.model import read_file
+
+    return read_file(what)

@@ -1,0 +1,60 @@
+"""A control plane that answers the command line about two models, without a socket."""
+
+from typing import Any
+
+import msgspec
+
+from llmgw.base.errors import Conflict, NotFound
+from llmgw.model.catalog import Model, Profile
+
+MODEL = Model(
+    name="org/qwen",
+    profiles=(
+        Profile(engine="simulated", replicas=1, max_replicas=3, min_memory_gb=4, cpu_cores=2),
+    ),
+)
+TWO = Model(
+    name="two",
+    profiles=(Profile(engine="simulated"), Profile(name="b", engine="simulated", gpus=1)),
+)
+
+
+class CatalogApi:
+    """A control plane with two models and one replica; it notes what is put."""
+
+    def __init__(self) -> None:
+        self.models: dict[str, Model] = {"org/qwen": MODEL, "two": TWO}
+        self.put_: list[tuple[Model, int | None]] = []
+        self.meanwhile = False
+        shard = {"rank": 0, "node": "n1", "memory_bytes": 4 * 10**9, "cpu_cores": 2}
+        self.replicas: list[dict[str, Any]] = [
+            {"id": "qwen-1", "model": "org/qwen", "state": "ready", "shards": [shard]}
+        ]
+        use = {"replica": "qwen-1", "rank": 0, "cpu_cores": 3.2, "memory_bytes": 39 * 10**8}
+        self.samples = [{"id": "n1", "at": 0.0, "heartbeat": {"sequence": 1, "shards": [use]}}]
+
+    def get(self, path: str, query: object = None) -> object:
+        if path == "/replicas":
+            return self.replicas
+        if path == "/list":
+            return {"topics": {"replicas": self.replicas, "samples": self.samples}}
+        model = self.models.get(path.removeprefix("/models/"))
+        if model is None:
+            raise NotFound(f"nothing at {path}")
+        entry = {"model": msgspec.to_builtins(model), "version": 7}
+        return {**entry, "changed": 0.0, "changed_by": "ada"}
+
+    def put(self, path: str, body: object, *, version: int | None = None) -> object:
+        if self.meanwhile:
+            raise Conflict("its version is 8 meanwhile")
+        model = msgspec.convert(body, Model)
+        assert path == f"/models/{model.name}"
+        self.put_.append((model, version))
+        return {"model": body, "version": 8, "changed": 0.0, "changed_by": "ada"}
+
+    @property
+    def profile(self) -> Profile:
+        """Return the first profile of the one model that was put, under the version read."""
+        ((model, version),) = self.put_
+        assert version == 7
+        return model.profiles[0]
