@@ -20,6 +20,11 @@ alone (`llama-model.cpp`, `set_swa_pattern`)."""
 _RECURRENT = frozenset({"mamba", "mamba2", "rwkv6", "rwkv6qwen2", "rwkv7", "arwkv7"})
 """They keep nothing of a token; a state of fixed size is small beside the weights."""
 
+_MOST = 1 << 40
+"""More than any number of a model can be: what is larger is none."""
+_MOST_LAYERS = 10_000
+_MOST_BYTES = 1 << 60
+
 _EMBEDDING = "token_embd.weight"
 _OUTPUT = "output.weight"
 _EXPERTS = "_exps."
@@ -64,22 +69,29 @@ class _Known:
         return self._values.get(f"{self.architecture}.{key}")
 
     def count(self, key: str) -> int | None:
-        value = self.get(key)
-        return value if isinstance(value, int) and not isinstance(value, bool) else None
+        return _bounded(self.get(key))
 
     def each(self, key: str, layers: int) -> list[int] | None:
         """Return a count for each layer, said once for all or layer by layer."""
         value = self.get(key)
         if isinstance(value, tuple):
-            return [int(one) for one in value] if len(value) == layers else None
+            found = [one for one in map(_bounded, value) if one is not None]
+            return found if len(found) == layers else None
         one = self.count(key)
         return None if one is None else [one] * layers
 
     def most(self, key: str) -> int | None:
         value = self.get(key)
         if isinstance(value, tuple):
-            return max((int(one) for one in value), default=None)
+            return max((one for one in map(_bounded, value) if one is not None), default=None)
         return self.count(key)
+
+
+def _bounded(value: Value | None) -> int | None:
+    """Return a count; None for what is none, or larger than any of these can be."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if 0 <= value <= _MOST else None
 
 
 def _attention(known: _Known) -> tuple[AttentionLayers, ...] | None:
@@ -87,7 +99,7 @@ def _attention(known: _Known) -> tuple[AttentionLayers, ...] | None:
         return ()
     layers = known.count("block_count")
     heads = known.count("attention.head_count") or known.most("attention.head_count")
-    if not layers or not heads:
+    if not layers or layers > _MOST_LAYERS or not heads:
         return None
     key_value = known.each("attention.head_count_kv", layers) or [heads] * layers
     embedding = known.count("embedding_length")
@@ -139,4 +151,4 @@ def _sum(sizes: Iterable[int | None]) -> int | None:
         if size is None:
             return None
         total += size
-    return total
+    return total if total <= _MOST_BYTES else None

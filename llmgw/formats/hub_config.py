@@ -12,6 +12,9 @@ _SLIDING = "sliding_attention"
 _LINEAR = "linear_attention"
 _EXPERTS = ".experts."
 _MOST_LAYERS = 10_000
+_MOST_BYTES = 1 << 60
+_MOST = 1 << 40
+"""More than any of these numbers can be: what is larger is none."""
 
 
 def shape_of(config: bytes, heads: Sequence[SafetensorsHead]) -> ModelShape:
@@ -33,11 +36,12 @@ def shape_of(config: bytes, heads: Sequence[SafetensorsHead]) -> ModelShape:
     inner = whole.get("text_config")
     known = _Known(inner if isinstance(inner, dict) else whole)
     tensors = [(name, size) for head in heads for name, size in head.tensors.items()]
+    weights = sum(size for _, size in tensors)
     experts = known.count("num_local_experts", "num_experts", "n_routed_experts")
     return ModelShape(
         format="safetensors",
         architecture=_architecture(whole),
-        weights_bytes=sum(size for _, size in tensors) if heads else None,
+        weights_bytes=weights if heads and weights <= _MOST_BYTES else None,
         layers=known.count("num_hidden_layers"),
         embedding=known.count("hidden_size"),
         feed_forward=known.count("intermediate_size"),
@@ -45,7 +49,7 @@ def shape_of(config: bytes, heads: Sequence[SafetensorsHead]) -> ModelShape:
         context=known.count("max_position_embeddings"),
         experts=experts,
         experts_used=known.count("num_experts_per_tok", "experts_per_token") if experts else None,
-        expert_bytes=sum(size for name, size in tensors if _EXPERTS in name) or None,
+        expert_bytes=min(_MOST_BYTES, sum(s for name, s in tensors if _EXPERTS in name)) or None,
         attention=_attention(known),
     )
 
@@ -59,7 +63,7 @@ class _Known:
     def count(self, *names: str) -> int | None:
         for name in names:
             value = self.values.get(name)
-            if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _MOST:
                 return value
         return None
 

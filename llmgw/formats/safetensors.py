@@ -9,6 +9,7 @@ from llmgw.base.errors import Unreadable
 LARGEST_HEADER = 100 << 20
 """The format's own limit, in bytes."""
 LENGTH_BYTES = 8
+_LARGEST_FILE = 1 << 60
 _METADATA = "__metadata__"
 
 
@@ -54,6 +55,8 @@ def read_safetensors(header: bytes) -> SafetensorsHead:
         raise Unreadable("the header is none of safetensors") from error
     if any(len(pair) != 2 or not 0 <= pair[0] <= pair[1] for pair in offsets.values()):
         raise Unreadable("the header is none of safetensors: a tensor ends before it begins")
+    if sum(pair[1] - pair[0] for pair in offsets.values()) > _LARGEST_FILE:
+        raise Unreadable("the header is none of safetensors: larger than any file")
     return SafetensorsHead(
         tensors={name: pair[1] - pair[0] for name, pair in offsets.items()},
         size_bytes=LENGTH_BYTES

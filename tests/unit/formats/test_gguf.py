@@ -5,6 +5,7 @@ import struct
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -90,6 +91,18 @@ def test_an_unknown_architecture_with_a_window_is_counted_as_looking_back_at_eve
     said["general.architecture"] = "newest"
     shape = shape_of(read_gguf(gguf(said)))
     assert [(one.layers, one.window) for one in shape.attention or ()] == [(18, None)]
+
+
+@pytest.mark.parametrize("key", ["block_count", "attention.head_count", "embedding_length"])
+@pytest.mark.parametrize("value", [2**32 - 1, [2**31 - 1] * 3, True, -1.0, "x"])
+def test_a_count_that_is_none_costs_no_memory_and_no_error(key: str, value: Said) -> None:
+    shape = shape_of(read_gguf(gguf({**LLAMA, f"llama.{key}": value})))
+    assert len(msgspec.json.encode(shape)) < 1000
+
+
+def test_more_bytes_than_any_disk_has_are_not_known() -> None:
+    many = [tensor(f"t{number}", (2**30, 2**29)) for number in range(9)]
+    assert shape_of(read_gguf(gguf({}, many))).weights_bytes is None
 
 
 def test_layers_without_heads_keep_nothing() -> None:

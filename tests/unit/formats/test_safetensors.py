@@ -96,7 +96,7 @@ def test_what_a_configuration_does_not_say_is_not_known(missing: str) -> None:
     assert shape_of(json.dumps(config).encode(), ()).attention is None
 
 
-@pytest.mark.parametrize("value", [True, -1, 0, "48", 4.5, None, [], {"a": 1}])
+@pytest.mark.parametrize("value", [True, -1, 0, "48", 4.5, None, [], {"a": 1}, 2**41, 10**40])
 def test_a_number_that_is_none_is_not_known(value: object) -> None:
     shape = shape_of(json.dumps({**QWEN, "num_hidden_layers": value}).encode(), ())
     assert (shape.layers, shape.attention) == (None, None)
@@ -120,7 +120,7 @@ def test_a_beginning_that_is_no_length_is_refused(start: bytes) -> None:
     "header",
     [b"", b"[]", b'{"a": 1}', b'{"a": {}}', b'{"a": {"data_offsets": [4, 2]}}',
      b'{"a": {"data_offsets": [-1, 2]}}', b'{"a": {"data_offsets": [1]}}',
-     b'{"a": {"data_offsets": ["x", 2]}}'],
+     b'{"a": {"data_offsets": ["x", 2]}}', b'{"a": {"data_offsets": [0, 1152921504606846977]}}'],
 )  # fmt: skip
 def test_a_header_that_is_none_is_refused(header: bytes) -> None:
     with pytest.raises(Unreadable, match="none of safetensors"):
