@@ -13,11 +13,12 @@ from typing import Any
 import msgspec
 
 from llmgw.base.system import SystemProcesses
-from llmgw.base.world import Child, HttpAnswer
+from llmgw.base.world import Child, HttpAnswer, ProcessSeen
 from llmgw.model.shard import ShardSpec, ShardStatus
 from llmgw_agent.engines.programs import Program
 from llmgw_agent.host.http import HttpxHttp
 from llmgw_agent.supervise.supervisor import Supervisor
+from tests.processes import with_environ
 from tests.supervising import supervisor
 from tests.waiting import wait_until
 
@@ -34,6 +35,7 @@ class KnownProcesses(SystemProcesses):
     """The machine's processes; those started here are reaped by the test that outlives them."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.children: list[Child] = []
 
     async def start(
@@ -44,8 +46,9 @@ class KnownProcesses(SystemProcesses):
         log: Path,
         cwd: Path | None = None,
         user: str | None = None,
+        outlives: bool = True,
     ) -> Child:
-        child = await super().start(argv, env=env, log=log, cwd=cwd, user=user)
+        child = await super().start(argv, env=env, log=log, cwd=cwd, user=user, outlives=outlives)
         self.children.append(child)
         return child
 
@@ -105,10 +108,13 @@ class RealNode:
 
     def ours(self) -> tuple[int, ...]:
         """Return the pids of this node's live engines."""
-        return tuple(p.pid for p in self.processes.with_environ("LLMGW_STATE", str(self.state)))
+        return tuple(p.pid for p in self._ours())
+
+    def _ours(self) -> list[ProcessSeen]:
+        return with_environ("LLMGW_STATE", str(self.state))
 
     async def end_all(self) -> None:
-        for seen in self.processes.with_environ("LLMGW_STATE", str(self.state)):
+        for seen in self._ours():
             self.processes.signal_group(seen.group, signal.SIGKILL)
         await wait_until(lambda: not self.ours(), what="engines gone")
         for child in self.processes.children:

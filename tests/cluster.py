@@ -41,6 +41,7 @@ class ClusterOfMachines(LocalCluster):
         """Start an agent on a recorded machine, with what runs there beside it."""
         self.machines[node] = machine
         self.owner.start(f"{node}-imex", machine.imex)
+        self.owner.start(f"{node}-meter", machine.meter)
         path = f"{machine.path}:{self.owner.environ['PATH']}"
         return self.start_agent(node, environ={**(environ or {}), "PATH": path}, **more)
 

@@ -164,6 +164,7 @@ def _supervisor(
         facts=probes.node_facts,
         port_free=lambda port: world.port_free(host, port),
         who_holds=probes.gpus.use.holders,
+        stuck_after=config.stuck_after,
     )
 
 

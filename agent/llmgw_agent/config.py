@@ -45,6 +45,8 @@ class AgentConfig(Written, frozen=True, kw_only=True):
     """Filesystem types that several machines see, beside the known ones."""
     allow_http: bool = False
     """Weights may be fetched over plain http."""
+    stuck_after: float | None = None
+    """Seconds for which an engine may have requests while no token moves; None: three minutes."""
     measure_bandwidth: bool = True
     """The memory's bandwidth is measured once a process, some seconds after it registered.
 
@@ -73,6 +75,8 @@ def check_config(config: AgentConfig) -> None:
             )
         if not path.startswith("/"):
             raise Usage(f"engines.{engine}: {path!r} is not an absolute path")
+    if config.stuck_after is not None and not config.stuck_after > 0:
+        raise Usage(f"stuck_after: {config.stuck_after:g} is not more than 0 seconds")
     for directory in config.model_dirs:
         if not directory.startswith("/"):
             raise Usage(f"model_dirs: {directory!r} is not an absolute path")

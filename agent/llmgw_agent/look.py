@@ -88,14 +88,16 @@ async def look(
             world=world,
             groups=Groups(),
             settings=lambda: None,
+            writes=False,
         )
     )
     facts = found.facts()
     try:
         await _within(longest, facts.look(late=True))
+        # As an agent does it: some sources learn of the cards from the inventory.
+        facts.inventory()
         await clock.sleep(BETWEEN)
         await _within(BETWEEN, facts.look(late=False))
-        # As an agent does it: some sources learn of the cards from the inventory.
         inventory = facts.inventory()
         heartbeat = facts.heartbeat(1, clock.now())
         silent = facts.unanswered()

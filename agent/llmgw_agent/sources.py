@@ -60,7 +60,7 @@ class Around:
     """What the sources are made with.
 
     `settings` returns what the control plane told; None: nothing yet. `further` makes the sources
-    that placement does not need.
+    that placement does not need. `writes`: sources may write into the state directory.
     """
 
     config: AgentConfig
@@ -69,6 +69,7 @@ class Around:
     groups: Groups
     settings: Callable[[], NodeSettings | None]
     further: Callable[[Means], tuple[ProbedSource, ...]] = further
+    writes: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +132,8 @@ def sources(around: Around) -> Sources:
                 new_helper=lambda module: world.new_helper(module, 0.0)(),
                 settings=around.settings,
                 own_groups=groups.own,
+                state=places.state,
+                writes=around.writes,
             )
         ),
     )

@@ -7,6 +7,13 @@ import resource
 _UNKNOWN_TO_UVLOOP = -1
 """The number with which uvloop's subprocesses fail where no pipe can be made."""
 
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+def takes_no_more(error: OSError) -> bool:
+    """Say whether a disk or a device takes nothing more: no program can do anything about that."""
+    return error.errno in _FULL
+
 
 def system_words(error: OSError) -> str:
     """Return why the system refused something; of too many open files, how many may be."""

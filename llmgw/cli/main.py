@@ -3,6 +3,8 @@
 import gc
 import os
 import sys
+from contextlib import suppress
+from typing import TextIO
 
 from typer._click.exceptions import ClickException, NoArgsIsHelpError, NoSuchOption, UsageError
 
@@ -69,10 +71,10 @@ def main() -> None:
         sys.argv.remove("--debug")
         os.environ["LLMGW_DEBUG"] = "1"
     try:
-        code = app(standalone_mode=False)
-        sys.exit(code if isinstance(code, int) else EXIT_OK)
+        sys.exit(_run())
     except NoArgsIsHelpError as error:
-        error.show()
+        with suppress(OSError):
+            error.show()
         sys.exit(error.exit_code)
     except ClickException as error:
         sys.exit(report(misused(error)))
@@ -84,23 +86,66 @@ def main() -> None:
         sys.exit(130)
     except BrokenPipeError:
         # The reader (head, less) has seen enough; nothing is left to write to.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        _write_no_more()
         sys.exit(EXIT_FAILED)
     except Exception as error:
+        _write_no_more()
         if debug:
             raise
-        words = f"unexpected {type(error).__name__}: {error}"
-        sys.exit(report(LlmgwError(words, hint="--debug shows the whole error; please report it")))
+        sys.exit(report(unforeseen(error)))
 
 
 def report(error: LlmgwError) -> int:
     """Write an error as one line, and its hint as another; return the exit code."""
     from llmgw.cli.output import note
 
-    note(f"llmgw: {error.message}")
-    if error.hint:
-        note(f"  {error.hint}")
+    with suppress(OSError):  # nobody can be told: the exit code is
+        note(f"llmgw: {error.message}")
+        if error.hint:
+            note(f"  {error.hint}")
     return error.exit_code
+
+
+def unforeseen(error: Exception) -> LlmgwError:
+    """Return what no command foresaw as an error like all others: a full disk is no fault of ours.
+
+    What a device or a disk does not take comes up wherever something is written, to standard
+    output above all.
+    """
+    from llmgw.base.limits import system_words, takes_no_more
+
+    if isinstance(error, OSError) and takes_no_more(error):
+        return LlmgwError(f"can't be written: {system_words(error)}")
+    words = f"unexpected {type(error).__name__}: {error}"
+    return LlmgwError(words, hint="--debug shows the whole error; please report it")
+
+
+def _run() -> str | int | None:
+    """Run the command and return its exit code, once everything that it printed is written.
+
+    Not later: of what can't be written while the interpreter ends nobody is told in words.
+    """
+    try:
+        code = app(standalone_mode=False)
+    except SystemExit as end:
+        _flush()
+        return end.code
+    _flush()
+    return code if isinstance(code, int) else EXIT_OK
+
+
+def _flush() -> None:
+    out: TextIO | None = sys.stdout  # None where the shell closed it
+    if out is not None:
+        out.flush()
+
+
+def _write_no_more() -> None:
+    """Let what waits to be written to a standard output that takes nothing go nowhere."""
+    try:
+        _flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def misused(error: ClickException) -> Usage:

@@ -205,3 +205,16 @@ def confirm(words: str, name: str, *, yes: bool) -> None:
     sys.stderr.flush()
     if sys.stdin.readline().strip() != name:
         raise Usage("not done: another name was typed")
+
+
+def agreed(words: str, name: str, *, yes: bool, dry_run: bool) -> bool:
+    """Say whether what is described is to be done: never with `--dry-run`, else if confirmed.
+
+    Raises:
+        Usage: as `confirm`.
+    """
+    if dry_run:
+        note(f"{words}; nothing was changed")
+        return False
+    confirm(words, name, yes=yes)
+    return True

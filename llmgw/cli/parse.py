@@ -34,7 +34,8 @@ Form = Annotated[
     typer.Option(
         "--output",
         "-o",
-        help="table, wide, json, yaml or name; else json, and a table of --list on a terminal.",
+        help="json or yaml; of --list also table, wide or name. Else json, and a table of --list "
+        "on a terminal.",
         show_default=False,
     ),
 ]
@@ -58,6 +59,11 @@ def parse(
     if tool is None:
         raise Usage("no tool named", hint="llmgw parse --list tells which there are")
     reader = _reader(catalog.tools(), tool)
+    if output not in (None, Format.JSON, Format.YAML):
+        raise Usage(
+            f"a record is no table: -o {output.value} is for --list alone",
+            hint="it is printed as -o json or -o yaml",
+        )
     print_data(_read(reader, _text(file), fields), output or Format.JSON)
 
 

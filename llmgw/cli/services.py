@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from llmgw.base.errors import LlmgwError, NotFound, Unreadable, Usage
+from llmgw.base.limits import takes_no_more
 from llmgw.base.places import Places, check_ours
 from llmgw.base.secrets import redact
 from llmgw.model.misplaced import refuse_cluster_settings
@@ -150,9 +151,11 @@ def _serve(
         code = run(config, **more)
     except LlmgwError:
         raise
-    except Exception:
-        # A service's stderr is its log: the one line that follows is not enough there.
-        sys.stderr.write(redact(traceback.format_exc()))
+    except Exception as error:
+        # A service's stderr is its log: the one line that follows is not enough there, but of a
+        # full disk it is.
+        if not (isinstance(error, OSError) and takes_no_more(error)):
+            sys.stderr.write(redact(traceback.format_exc()))
         raise
     sys.exit(code)
 

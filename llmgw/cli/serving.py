@@ -4,7 +4,7 @@ from typing import Any
 
 from llmgw.cli import session, show
 from llmgw.cli.options import DryRun, Yes
-from llmgw.cli.output import confirm, note, say
+from llmgw.cli.output import agreed, note, say
 
 PATH = "serving.stopped"
 
@@ -18,10 +18,8 @@ def stop(yes: Yes = False, dry_run: DryRun = False) -> None:
         say(f"{cluster} is stopped already")
         return
     words = f"{cluster}: users get 503 system_stopped at once; {_goes()}"
-    if dry_run:
-        note(f"{words}; nothing was changed")
+    if not agreed(words, cluster, yes=yes, dry_run=dry_run):
         return
-    confirm(words, cluster, yes=yes)
     client.put("/settings", {"path": PATH, "value": True})
     say(f"{cluster} is stopped: replicas end as the replies that they have begun do")
     note("see how far it is: llmgw status; serve again: llmgw start")

@@ -5,24 +5,27 @@ queued by whoever sends it.
 """
 
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
 from llmgw.base import log
 from llmgw.base.clock import Clock
 from llmgw.base.errors import LlmgwError, Refused
-from llmgw.control.asking import STUCK, Answer, Asking
+from llmgw.control.agent_session import AgentSession
+from llmgw.control.asking import STUCK, Asking
 from llmgw.control.certificates import Certificates
-from llmgw.control.fleet import Arrival, Fleet
+from llmgw.control.fleet import Fleet
 from llmgw.control.greeting import Greeting
 from llmgw.control.leader import Leader
-from llmgw.control.peer import PeerStream
-from llmgw.control.session import CLASH_SHOWN, QUIET, AgentSession
+from llmgw.control.nodes import Arrival
+from llmgw.control.peer import PeerStream, certified
+from llmgw.control.peer_session import CLASH_SHOWN
 from llmgw.control.settings import LiveSettings
-from llmgw.link.identity import Identity, check_id
-from llmgw.model.commands import ApplySettings, LogLines, Request
-from llmgw.model.link import AgentControl, AgentMessage, Notice
+from llmgw.link.identity import Identity
+from llmgw.model.bounds import Cuts, bounded
+from llmgw.model.commands import ApplySettings
+from llmgw.model.link import AgentControl, AgentMessage, Goodbye, Notice
 from llmgw.model.node import Heartbeat, Register
 from llmgw.model.settings import NodeSettings
 
@@ -30,6 +33,8 @@ logger = log.get(__name__)
 
 CLASH = "clash"
 """The trouble of a node whose id two machines use."""
+EXCESS = "excess"
+"""The trouble of a node that says more than is kept."""
 
 
 class Agents:
@@ -60,6 +65,8 @@ class Agents:
         self._clock = clock
         self._registered = registered
         self._sessions: dict[str, AgentSession] = {}
+        self._cut: dict[str, tuple[str | None, Cuts]] = {}
+        """By node, what was cut of what its agent of that boot said."""
         self.asking = Asking(
             self._sessions,
             fleet,
@@ -68,26 +75,11 @@ class Agents:
             rng=rng,
             deadline=lambda: settings.current.settings.link.request_deadline,
         )
+        self.ask = self.asking.ask
+        self.follow_logs = self.asking.follow_logs
+        """Both as `Asking` has them."""
         self.opened = 0
         """Streams that were welcomed since the start."""
-
-    # Asking.
-
-    async def ask(self, node: str, request: Request, deadline: float | None = None) -> Answer:
-        """Ask an agent and return its answer; see `Asking.ask` for what it raises."""
-        return await self.asking.ask(node, request, deadline)
-
-    def follow_logs(
-        self, node: str, source: str | None = None, lines: int = 100
-    ) -> AsyncGenerator[LogLines, None]:
-        """Read a log's last lines and then those that come later, until the caller stops.
-
-        Args:
-            node: whose.
-            source: a shard, `replica/rank`; None: the agent itself.
-            lines: how many of the last ones.
-        """
-        return self.asking.follow_logs(node, source, lines)
 
     def connected(self, node: str) -> bool:
         """Say whether a node has a live stream here."""
@@ -103,10 +95,17 @@ class Agents:
     def cut(self, node: str, reason: str) -> None:
         """End a node's stream; nothing that it says from now on is taken, and it is told why."""
         session = self._sessions.get(node)
+        self._cut.pop(node, None)
         if session is not None:
             session.ended = reason
             self._leave(session)
             session.stream.fail(Refused(reason))
+
+    def turn_away(self, goodbye: Goodbye) -> None:
+        """End every stream: another control plane leads."""
+        for node, session in tuple(self._sessions.items()):
+            session.stream.send(AgentControl(goodbye=goodbye))
+            self.cut(node, goodbye.reason)
 
     # Settings.
 
@@ -146,17 +145,24 @@ class Agents:
             Unreachable: the stream broke.
         """
         messages = aiter(stream)
-        try:
-            first = await anext(messages)
-        except StopAsyncIteration:
+        first = await anext(messages, None)
+        if first is None:
             return
+        if not self._leader.leading:
+            stream.send(AgentControl(goodbye=self._leader.goodbye()))
+            return
+        first, cut = bounded(first)
         session = await self._admit(stream, first)
+        self._note_cut(session, cut)
         try:
             await self._registered(session.node)
             async for message in messages:
                 if self._sessions.get(session.node) is not session:
                     return
-                await self._take(session, message)
+                kept, cut = bounded(message)
+                if cut:
+                    self._note_cut(session, cut)
+                await self._take(session, kept)
         finally:
             self._leave(session)
 
@@ -169,6 +175,8 @@ class Agents:
         identity = self._speaks_for(stream, register)
         if register.highest_term is not None:
             await self._leader.saw(register.highest_term)
+            if not self._leader.leading:
+                raise self._leader.elsewhere()
             # It may have been removed while the store was asked.
             self._speaks_for(stream, register)
         self._make_room(stream, identity, register)
@@ -177,10 +185,7 @@ class Agents:
     def _speaks_for(
         self, stream: PeerStream[AgentMessage, AgentControl], register: Register
     ) -> Identity:
-        identity = stream.identity
-        if identity is None:
-            raise Refused("an agent shows a certificate")
-        check_id(identity, register.node)
+        identity = certified(stream, register.node, "an agent")
         if self._certificates.denied(identity.serial):
             raise Refused(
                 f"{identity.id} was removed from the cluster: its certificate is denied",
@@ -198,12 +203,11 @@ class Agents:
         held = self._sessions.get(identity.id)
         if held is None:
             return
-        silence = QUIET * self._settings.current.settings.link.heartbeat_interval
-        silent = self._clock.monotonic() - held.heard >= silence
-        if held.gives_way(identity, register, silent=silent):
-            held.ended = f"{identity.id} opened a newer stream from {stream.peer}"
+        interval = self._settings.current.settings.link.heartbeat_interval
+        quiet = held.is_quiet(self._clock.monotonic(), interval)
+        if held.gives_way(identity, register, quiet=quiet):
+            held.give_place_to(stream.peer)
             self._leave(held)
-            held.stream.abort(held.ended)
             return
         self._clash(held, stream.peer)
         raise Refused(
@@ -223,6 +227,20 @@ class Agents:
             )
             self._fleet.trouble(held.node, CLASH, words)
             held.stream.send(AgentControl(notice=Notice(words=f"{held.node}: {words}")))
+
+    def _note_cut(self, session: AgentSession, cut: Cuts) -> None:
+        """Tell once of each field of which an agent, since it started, says more than is kept."""
+        node, boot = session.node, session.register.boot
+        before, known = self._cut.pop(node, (boot, {}))
+        if before != boot:
+            known = {}
+            self._fleet.trouble(node, EXCESS, None)
+        now = {**known, **cut}
+        if now:
+            self._cut[node] = boot, now
+        if now.keys() != known.keys():
+            told = ", ".join(now[field] for field in sorted(now))
+            self._fleet.trouble(node, EXCESS, f"says more than is kept, the rest is cut: {told}")
 
     def _welcome(
         self,
@@ -259,6 +277,7 @@ class Agents:
                 peer=stream.peer,
                 interval=link.heartbeat_interval,
                 certificate_ends=identity.ends,
+                certificate_begins=identity.begins,
             ),
         )
         return session
@@ -300,9 +319,9 @@ class Agents:
             # The agent asks again; its certificate holds for another third of its life.
             logger.warning("not renewed", node=session.node, why=error.message)
             return
-        session.renewed(signed.serial, signed.ends)
+        session.renewed(signed.serial, signed.begins, signed.ends)
         session.stream.send(AgentControl(certificate=issued))
-        self._fleet.certificate(session.node, signed.ends)
+        self._fleet.certificate(session.node, signed.begins, signed.ends)
 
     def _leave(self, session: AgentSession) -> None:
         """Forget a stream, once; a newer one of the same node is left alone."""

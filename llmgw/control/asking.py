@@ -7,11 +7,11 @@ from llmgw.base.clock import Clock
 from llmgw.base.errors import NotFound, Refused, TimedOut, Unreachable
 from llmgw.base.ids import crockford
 from llmgw.base.units import show_seconds
+from llmgw.control.agent_session import AgentSession
 from llmgw.control.asks import words_of
 from llmgw.control.deadline import within
 from llmgw.control.fleet import Fleet
 from llmgw.control.leader import Leader
-from llmgw.control.session import AgentSession
 from llmgw.model.commands import (
     FEATURE_OF,
     Accepted,
@@ -24,12 +24,19 @@ from llmgw.model.commands import (
     Reply,
     Request,
     WeightsRemoved,
+    WeightsState,
 )
 from llmgw.model.link import AgentControl
 
-Answer = Accepted | LogsRead | WeightsRemoved
+Answer = Accepted | LogsRead | WeightsRemoved | WeightsState
 
-SINCE = {"shards": "0.1.0", "settings": "0.1.0", "logs": "0.1.0", "remove_weights": "0.2.0"}
+SINCE = {
+    "shards": "0.1.0",
+    "settings": "0.1.0",
+    "logs": "0.1.0",
+    "remove_weights": "0.2.0",
+    "fetch": "0.2.0",
+}
 """The first version whose agents answer a feature's requests."""
 
 STUCK = "stuck"
@@ -37,7 +44,11 @@ STUCK = "stuck"
 
 
 class StaleTerm(Refused):
-    """The agent obeys a newer leader; nothing was done, and this one's term is raised now."""
+    """Nothing was done: the agent obeys a newer leader, or this control plane no longer leads."""
+
+
+class LacksFeature(Refused):
+    """Nothing was sent: the agent does not answer requests of that kind."""
 
 
 class Asking:
@@ -65,28 +76,43 @@ class Asking:
         self._rng = rng
         self._deadline = deadline
 
-    async def ask(self, node: str, request: Request, deadline: float | None = None) -> Answer:
+    async def ask(
+        self,
+        node: str,
+        request: Request,
+        deadline: float | None = None,
+        *,
+        term: int | None = None,
+    ) -> Answer:
         """Ask an agent and return its answer.
 
         Args:
             node: whom.
             request: what.
             deadline: seconds; None: as the settings say.
+            term: under which it was decided; None: it may be asked under any.
 
         Raises:
             NotFound: no such node, or the agent knows no such thing.
             Unreachable: its stream is closed, or ended before it answered.
-            Refused: the agent does not answer such requests, or it said no: in its own words;
-                `StaleTerm` when it obeys a newer leader.
+            Refused: the agent said no: in its own words; `LacksFeature` when it does not answer
+                such requests; `StaleTerm` when it obeys a newer leader, or this one does not lead
+                any more.
             TimedOut: it did not answer in time: it is stuck.
         """
+        self._check_leading(term)
         session = self._session(node, request)
         return await self._ask(session, request, self._new_id(), deadline)
 
     async def follow_logs(
-        self, node: str, source: str | None, lines: int
+        self, node: str, source: str | None = None, lines: int = 100
     ) -> AsyncGenerator[LogLines, None]:
         """Read a log's last lines and then those that come later, until the caller stops.
+
+        Args:
+            node: whose.
+            source: a shard, `replica/rank`; None: the agent itself.
+            lines: how many of the last ones.
 
         Raises:
             Unreachable: the stream ended; besides, as `ask`.
@@ -128,7 +154,7 @@ class Asking:
         if not session.answers(type(request)):
             feature = FEATURE_OF[type(request)]
             since = SINCE.get(feature, "a later version")
-            raise Refused(
+            raise LacksFeature(
                 f"{node} runs {session.version}, which can't {words_of(request)}: "
                 f"llmgw {since} has {feature!r}",
                 hint=f"upgrade the agent on {node}",
@@ -152,8 +178,7 @@ class Asking:
     def _send(
         self, session: AgentSession, request_id: str, request: Request, deadline: float
     ) -> None:
-        if not self._leader.leading:
-            raise Refused("this control plane does not lead: it commands nobody")
+        self._check_leading(None)
         session.stream.send(
             AgentControl(
                 command=Command(
@@ -161,6 +186,15 @@ class Asking:
                 )
             )
         )
+
+    def _check_leading(self, term: int | None) -> None:
+        if not self._leader.leading:
+            raise StaleTerm("this control plane does not lead: it commands nobody")
+        if term is not None and not self._leader.leads(term):
+            raise StaleTerm(
+                f"it was decided under term {term}, and this is term {self._leader.term}",
+                hint="it is decided anew",
+            )
 
     def _stuck(self, session: AgentSession, words: str, seconds: float) -> TimedOut:
         said = (

@@ -8,6 +8,7 @@ from llmgw.base.errors import Unreachable
 from llmgw.model.commands import (
     ApplySettings,
     CancelRequest,
+    FetchWeights,
     LogLines,
     ReadLogs,
     RemoveWeights,
@@ -142,3 +143,7 @@ def words_of(request: Request) -> str:
             return "stop following a log"
         case RemoveWeights(names=names):
             return f"remove {len(names)} sets of weights"
+        case FetchWeights(check_only=True):
+            return "look for weights"
+        case FetchWeights():
+            return "fetch weights"

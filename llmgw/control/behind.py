@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 from llmgw.base import log
 from llmgw.base.clock import Clock
 from llmgw.base.errors import LlmgwError
+from llmgw.control.writing import Writing
 
 logger = log.get(__name__)
 
@@ -29,14 +30,20 @@ class Behind(Generic[T]):
         write: writes some, in order. When it raises all are tried again, so that writing a record
             twice must do no harm.
         clock: the time.
+        writing: told how that goes.
     """
 
     def __init__(
-        self, what: str, write: Callable[[Sequence[T]], Awaitable[None]], clock: Clock
+        self,
+        what: str,
+        write: Callable[[Sequence[T]], Awaitable[None]],
+        clock: Clock,
+        writing: Writing,
     ) -> None:
         self._what = what
         self._write = write
         self._clock = clock
+        self._writing = writing
         self._waiting: OrderedDict[str, T] = OrderedDict()
         self._wanted = asyncio.Event()
         self._failing = False
@@ -49,6 +56,10 @@ class Behind(Generic[T]):
             self._waiting.popitem(last=False)
             self.dropped += 1
         self._wanted.set()
+
+    def drop(self) -> None:
+        """Write nothing of what waits: it is for somebody else to tell."""
+        self._waiting.clear()
 
     def waiting(self) -> tuple[T, ...]:
         """Return what is not written yet, oldest first."""
@@ -78,9 +89,11 @@ class Behind(Generic[T]):
                 if not self._failing:
                     logger.warning("not written yet", what=self._what, error=error.message)
                 self._failing = True
+                self._writing.failed(self._what, error)
                 await self._clock.sleep(_AGAIN)
                 self._wanted.set()
             else:
                 if self._failing:
                     logger.info("written again", what=self._what, dropped=self.dropped)
                 self._failing = False
+                self._writing.done(self._what)

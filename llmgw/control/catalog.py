@@ -10,7 +10,8 @@ from llmgw.base.errors import NotFound
 from llmgw.control.faulty import Faulty
 from llmgw.control.feed import Feed
 from llmgw.model.catalog import CatalogEntry, Model, Profile
-from llmgw.model.check import check_model, fingerprint
+from llmgw.model.catalog_check import check_model
+from llmgw.model.check import fingerprint
 from llmgw.model.feed import MODELS
 from llmgw.store.interface import Store
 
@@ -38,9 +39,13 @@ class Catalog:
         self._listeners.append(listener)
 
     async def load(self) -> None:
-        """Read the catalog from the store."""
-        for entry in await self._store.models():
-            self._take(entry)
+        """Read the catalog from the store: what it does not name is not there."""
+        entries = await self._store.models()
+        for name in sorted(self._entries.keys() - {entry.model.name for entry in entries}):
+            self._drop(name)
+        for entry in entries:
+            if self._entries.get(entry.model.name) != entry:
+                self._take(entry)
 
     def entries(self) -> tuple[CatalogEntry, ...]:
         """Return all models, by name."""
@@ -101,9 +106,7 @@ class Catalog:
             NotFound: there is none of that name.
         """
         await self._store.remove_model(name, actor=actor, at=self._clock.now())
-        self._entries.pop(name, None)
-        self._forget_prints(name)
-        self._tell(name)
+        self._drop(name)
 
     async def history(self, name: str, limit: int = 100) -> tuple[CatalogEntry, ...]:
         """Return former and present versions of a model, newest first.
@@ -125,6 +128,11 @@ class Catalog:
         for profile in entry.model.profiles:
             self._note_print(entry.model, profile)
         self._tell(entry.model.name)
+
+    def _drop(self, name: str) -> None:
+        self._entries.pop(name, None)
+        self._forget_prints(name)
+        self._tell(name)
 
     def _note_print(self, model: Model, profile: Profile) -> None:
         self._prints[model.name, profile.name] = fingerprint(model, profile)

@@ -7,6 +7,7 @@ counts as one time.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 
 from llmgw.model.device import Xid
 from llmgw.model.fabric import Port, PortCounter
@@ -14,6 +15,13 @@ from llmgw.model.hardware import MASTER, PORT, XID
 from llmgw.model.node import Heartbeat
 
 LINK_DOWNED = "link_downed"
+
+MOST_SUBJECTS = 1024
+"""Of one node; those that it names beyond that are not followed. Machines have some tens."""
+AT_ONCE = 128
+"""Changes that are taken of one heartbeat; the next one tells of the others again."""
+_MOST = (1 << 63) - 1
+"""Of a total: what a store can keep."""
 
 _ACTIVE = "active"
 _TO_DO = {
@@ -51,6 +59,8 @@ class Difference:
     """Makes the sentence of the first value and of how many times it happened."""
     action: str | None = None
     """What a driver error asks for."""
+    happened: float | None = None
+    """When a driver error last happened, by the machine's own clock; None: it does not say."""
 
     @property
     def times(self) -> int:
@@ -65,6 +75,7 @@ def differences(
 
     A master and a port that are seen for the first time have not changed; the errors of a device
     have, unless there were none. What the heartbeat does not say stays as it is known.
+    Of a node that names ever new subjects, further ones are passed over.
 
     Args:
         known: of the node's subjects.
@@ -73,7 +84,8 @@ def differences(
     """
     found: list[Difference] = []
     now: dict[Key, Seen] = {}
-    for one in (*_ports(known, heartbeat), *_errors(known, heartbeat, name_of)):
+    changed = chain(_ports(known, heartbeat), _errors(known, heartbeat, name_of))
+    for one in islice(changed, AT_ONCE):
         now[one.key] = one.after
         if one.before.value != one.after.value or one.times > 0:
             found.append(one)
@@ -85,8 +97,11 @@ def differences(
 
 
 def _ports(known: Mapping[Key, Seen], heartbeat: Heartbeat) -> Iterator[Difference]:
+    full = is_full(known)
     for port in heartbeat.ports or ():
         subject = f"{port.adapter}/{port.number}"
+        if full and (PORT, subject) not in known:
+            continue
         key, before = (MASTER, subject), known.get((MASTER, subject))
         # A port that can't be read says nothing of its master either.
         says = port.master_guid is not None or port.state is not None
@@ -119,38 +134,50 @@ def _port(before: Seen | None, state: str, counter: PortCounter | None) -> Seen:
     more = 0 if before.reading is None else _more(before.reading, counter.value)
     if counter.at_ceiling:
         more = max(more, fell)  # it counts no further
-    return Seen(value=state, reading=reading, total=before.total + more)
+    return Seen(value=state, reading=reading, total=min(_MOST, before.total + more))
 
 
 def _errors(
     known: Mapping[Key, Seen], heartbeat: Heartbeat, name_of: Callable[[str], str]
 ) -> Iterator[Difference]:
+    full = is_full(known)
     for health in heartbeat.health or ():
         for xid in health.xids or ():
             key = (XID, f"{health.uuid}/{xid.code}")
+            if full and key not in known:
+                continue
             before = known.get(key, _NO_ERROR)
             if before.reading != xid.count:
                 more = _more(before.reading or 0, xid.count)
-                after = Seen(reading=xid.count, total=before.total + more)
+                after = Seen(reading=xid.count, total=min(_MOST, before.total + more))
                 words = _error_words(name_of(health.uuid), xid)
-                yield Difference(key, before, after, words, xid.action)
+                yield Difference(key, before, after, words, xid.action, xid.last_seen)
 
 
 def _over(known: Mapping[Key, Seen], heartbeat: Heartbeat) -> dict[Key, Seen]:
     """Return the errors that a device no longer tells of: its machine was started anew."""
-    told = {one.uuid: one.xids for one in heartbeat.health or () if one.xids is not None}
+    told = {
+        one.uuid: {str(xid.code) for xid in one.xids}
+        for one in heartbeat.health or ()
+        if one.xids is not None
+    }
     over = {}
     for key, seen in known.items():
         if key[0] == XID and seen.reading:
             uuid, _, code = key[1].rpartition("/")
-            if uuid in told and code not in {str(xid.code) for xid in told[uuid]}:
+            if uuid in told and code not in told[uuid]:
                 over[key] = replace(seen, reading=0)
     return over
 
 
 def _more(before: int, now: int) -> int:
     """Return by how much a counter rose; one that fell has begun anew."""
-    return now - before if now >= before else now
+    return now - before if now >= before else max(0, now)
+
+
+def is_full(known: Mapping[Key, Seen]) -> bool:
+    """Say whether no further subject of a node is followed."""
+    return len(known) >= MOST_SUBJECTS
 
 
 def is_active(state: str | None) -> bool:

@@ -6,7 +6,7 @@ anew from what is then. What a start is given is booked before its command is se
 
 import asyncio
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -19,7 +19,17 @@ from llmgw.control.fleet import Fleet
 from llmgw.control.leader import Leader
 from llmgw.model.commands import StartShard, StopShard
 from llmgw.model.record import Problem
-from llmgw.plan.records import Assignment, Observed, Plan, StartReplica, StopReplica
+from llmgw.plan.records import (
+    Assignment,
+    DrainReplica,
+    EvictReplica,
+    Observed,
+    Plan,
+    PreemptReplica,
+    StartReplica,
+    Step,
+    StopReplica,
+)
 
 REMEMBERED = 1000
 """Commands whose sending is remembered."""
@@ -27,10 +37,15 @@ REMEMBERED = 1000
 AT_ONCE = 64
 """Commands that wait for their answers at once."""
 
-NOTICE = 0.5
-"""Seconds between taking a replica out of the routes and stopping it; gateways hear each 0.25."""
-
 _STEP = re.compile(r"steps\[(\d+)\]")
+
+_VERBS: dict[type[Step], str] = {
+    StartReplica: "starts",
+    StopReplica: "stops",
+    DrainReplica: "drains",
+    EvictReplica: "evicts",
+    PreemptReplica: "pre-empts",
+}
 
 Check = Callable[[Plan, Observed], tuple[Problem, ...]]
 """`llmgw.plan.check.check` against what is wanted now."""
@@ -79,10 +94,16 @@ class Executor:
         self._clock = clock
         self._slots = asyncio.Semaphore(AT_ONCE)
         self.sent: deque[Sent] = deque(maxlen=REMEMBERED)
+        self.evictions: Counter[str] = Counter()
+        """Replicas that were evicted, by their model, since this control plane started."""
+        self.preemptions: Counter[str] = Counter()
 
     async def apply(self, plan: Plan) -> tuple[str, ...]:
-        """Carry out a plan; return what was left out or failed, in words."""
-        wrong = self._wrong(plan)
+        """Carry out a plan; return what was left out or failed, in words.
+
+        It was decided as leader of this term: nothing of it is sent as leader of another.
+        """
+        term, wrong = self._leader.term, self._wrong(plan)
         left_out = [
             f"left out {step.replica}: {wrong[number]}"
             for number, step in enumerate(plan.steps)
@@ -92,7 +113,7 @@ class Executor:
         for step in steps:
             self._book(step)
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._carry_out(step)) for step in steps]
+            tasks = [group.create_task(self._carry_out(step, term)) for step in steps]
         return (*left_out, *(words for task in tasks for words in task.result()))
 
     def _wrong(self, plan: Plan) -> dict[int, str]:
@@ -108,23 +129,39 @@ class Executor:
                 wrong.setdefault(number, problem.words)
         return wrong
 
-    def _book(self, step: StartReplica | StopReplica) -> None:
+    def _book(self, step: Step) -> None:
         match step:
+            case DrainReplica() | EvictReplica() | PreemptReplica():
+                self._note_way(step)
+                self._fleet.shards.draining(step.replica, step.words)
             case StartReplica():
                 self._fleet.shards.begin(step)
             case StopReplica():
                 self._fleet.shards.stopping(step.replica, step.words)
 
-    async def _carry_out(self, step: StartReplica | StopReplica) -> list[str]:
-        self._events.add("placement", step.replica, f"{step.replica}: {step.words}")
-        if isinstance(step, StartReplica):
-            done = [await self._start(step, one) for one in step.shards]
-        else:
-            await self._clock.sleep(NOTICE)
-            done = [await self._stop(step, node, rank) for node, rank in step.shards]
+    async def _carry_out(self, step: Step, term: int) -> list[str]:
+        words = f"{_VERBS[type(step)]} {step.replica}: {step.words}"
+        self._events.add("placement", step.replica, words)
+        done: list[str | None] = []
+        match step:
+            case StartReplica():
+                done = [await self._start(step, one, term) for one in step.shards]
+            case StopReplica():
+                done = [await self._stop(step, node, rank, term) for node, rank in step.shards]
+            case DrainReplica() | EvictReplica() | PreemptReplica():
+                pass  # nobody is told: it left the routes when it was booked
         return [words for words in done if words is not None]
 
-    async def _start(self, step: StartReplica, one: Assignment) -> str | None:
+    def _note_way(self, step: DrainReplica | EvictReplica | PreemptReplica) -> None:
+        """Count who gives way, by the model that goes."""
+        replica = self._fleet.replica(step.replica)
+        model = (replica.model if replica is not None else None) or ""
+        if isinstance(step, EvictReplica):
+            self.evictions[model] += 1
+        elif isinstance(step, PreemptReplica):
+            self.preemptions[model] += 1
+
+    async def _start(self, step: StartReplica, one: Assignment, term: int) -> str | None:
         shards, rank = self._fleet.shards, one.spec.rank
         if not self._agents.connected(one.node):
             shards.withdraw(step.replica, rank)
@@ -133,7 +170,7 @@ class Executor:
         request = StartShard(spec=one.spec, key=self._key(step.replica))
         try:
             async with self._slots:
-                await self._agents.ask(one.node, request)
+                await self._agents.ask(one.node, request, term=term)
         except (Unreachable, TimedOut) as error:
             # It may have arrived: what it was given stays booked until the node says.
             return error.message
@@ -146,14 +183,14 @@ class Executor:
         shards.accepted(step.replica, rank)
         return None
 
-    async def _stop(self, step: StopReplica, node: str, rank: int) -> str | None:
+    async def _stop(self, step: StopReplica, node: str, rank: int, term: int) -> str | None:
         if not self._agents.connected(node):
             return f"{step.replica} was not stopped: {node} has no stream now"
         self._note("stop", node, step.replica, rank, step.words)
         request = StopShard(replica=step.replica, rank=rank, reason=step.words)
         try:
             async with self._slots:
-                await self._agents.ask(node, request)
+                await self._agents.ask(node, request, term=term)
         except NotFound as error:
             self._fleet.shards.unknown_there(node, step.replica, rank)
             return error.message

@@ -55,7 +55,7 @@ class Feed:
     fresh listing would give it.
 
     Args:
-        epoch: new with each start; a position of another epoch means nothing here.
+        epoch: new with each start and each leader; a position of another means nothing here.
         clock: the time that batches are paced by.
         pace: seconds between two batches of one follower.
     """
@@ -159,6 +159,13 @@ class Feed:
         for topic in follower.topics:
             self._followers[topic].add(follower)
         return follower
+
+    def renew(self, epoch: str) -> None:
+        """Begin another epoch: what was told so far no longer counts, and every follower lists."""
+        self.epoch = epoch
+        for followers in self._followers.values():
+            for follower in followers:
+                follower.relist()
 
     def close(self) -> None:
         """End every follower: its iteration stops."""

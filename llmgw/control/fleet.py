@@ -6,43 +6,29 @@ between two of them the fleet is whole. Readings (`samples`) are kept apart from
 heartbeat changes no node's record.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-
-import msgspec
+from collections.abc import Callable
 
 from llmgw.base.clock import Clock
 from llmgw.control.events import Events
 from llmgw.control.feed import Feed
 from llmgw.control.hardware import Hardware
-from llmgw.control.inventory import device_named, merged, with_heartbeat, worse
-from llmgw.control.news import differences, recovered, registered
-from llmgw.control.nodes import SeenNode
-from llmgw.control.probing import news
-from llmgw.control.replicas import bookings
+from llmgw.control.inventory import device_named, merged, with_heartbeat
+from llmgw.control.loads import Loads
+from llmgw.control.losses import Losses
+from llmgw.control.node_events import NodeEvents
+from llmgw.control.nodes import Arrival, SeenNode
+from llmgw.control.rooms import room
 from llmgw.control.routing import Routing
 from llmgw.control.shards import Shards
-from llmgw.control.wear import damage
 from llmgw.model.events import INFO, PROBLEM, WARNING
 from llmgw.model.feed import NODES, ROUTES, SAMPLES
 from llmgw.model.gateway import Route
 from llmgw.model.node import LOST, READY, Heartbeat, Inventory, Node, Register, Sample
 from llmgw.model.replica import Replica
-from llmgw.model.settings import LinkSettings
+from llmgw.model.settings import LinkSettings, Settings
 from llmgw.model.shard import ShardStatus
-from llmgw.plan.records import NodeRoom, Observed
+from llmgw.plan.records import Drain, Observed
 from llmgw.store.interface import StoredNode
-
-
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """A node's stream, as far as the fleet needs to know it."""
-
-    session: int
-    peer: str
-    interval: float
-    """The heartbeat interval that the node is told in its welcome."""
-    certificate_ends: float | None = None
 
 
 class Fleet:
@@ -52,10 +38,12 @@ class Fleet:
         clock: silence is measured by it.
         feed: marked at each change of a node, sample or replica; routes are touched.
         events: what people should know of is told there.
-        link: the link's settings in force.
+        settings: those in force.
         fingerprint: what the catalog would start for (model, profile) now.
         settled: says, for the nodes that are still waited for, whether to decide without them.
+        ended: called when a replica that served has ended by itself.
         routing: the routes made of this fleet.
+        loads: what replicas have in flight.
         hardware: hears every heartbeat.
     """
 
@@ -65,21 +53,27 @@ class Fleet:
         feed: Feed,
         events: Events,
         *,
-        link: Callable[[], LinkSettings],
+        settings: Callable[[], Settings],
         fingerprint: Callable[[str, str], str | None],
         settled: Callable[[tuple[str, ...]], bool],
+        ended: Callable[[], None],
         routing: Routing,
+        loads: Loads,
         hardware: Hardware,
     ) -> None:
         self._clock = clock
         self._feed = feed
         self._events = events
-        self._link = link
+        self._node_events = NodeEvents(events)
+        self._settings = settings
         self._settled = settled
+        self._ended = ended
         self._routing = routing
+        self._loads = loads
         self._hardware = hardware
         self._nodes: dict[str, SeenNode] = {}
-        self.shards = Shards(self._nodes, clock, feed, events, fingerprint)
+        self._fingerprint = fingerprint
+        self._begin()
         feed.serve(NODES, lambda: tuple(self._nodes), self.node)
         feed.serve(SAMPLES, self._sampled, self.sample)
 
@@ -128,21 +122,38 @@ class Fleet:
             if not seen.reported and seen.liveness(now, lost_after) != LOST
         )
 
+    def drains(self) -> tuple[Drain, ...]:
+        """Return the replicas that are given up and not gone yet, by id."""
+        return self.shards.given_up.all()
+
     def observed(self) -> Observed:
         """Return the fleet at this moment, as decisions are made from it."""
         waiting_for = self.waiting_for()
+        now, lost_after = self._clock.monotonic(), self._link().lost_after
         return Observed(
-            nodes=tuple(self._room(seen) for _, seen in sorted(self._nodes.items())),
+            nodes=tuple(
+                room(seen, self.shards.held_on(seen), now, lost_after)
+                for _, seen in sorted(self._nodes.items())
+            ),
             replicas=self.replicas(),
             failures=self.shards.failures.all(),
             settled=self._settled(waiting_for),
             waiting_for=waiting_for,
+            drains=self.drains(),
+            loads=self._loads.all(self._nodes),
+            demands=self._loads.demands(),
+            mass_loss=self.losses.now,
         )
 
     # What nodes say.
 
     def load(self, nodes: tuple[StoredNode, ...]) -> None:
-        """Know the nodes of the store, of which nothing was heard yet."""
+        """Know the nodes of the store, of which nothing was heard yet, and nothing else."""
+        for node in self._nodes:
+            self._feed.mark(NODES, node)
+            self._feed.mark(SAMPLES, node)
+        self._nodes.clear()
+        self._begin()
         for stored in nodes:
             seen = self._nodes.setdefault(stored.id, self._new(stored.id))
             seen.stored, seen.wish = stored, stored.wish
@@ -157,17 +168,14 @@ class Fleet:
         before = self._verdict(seen)
         silence = seen.silence(self._clock.monotonic())
         self._hear(seen)
-        seen.connected, seen.session = True, arrival.session
-        seen.peer, seen.interval = arrival.peer, arrival.interval
-        seen.certificate_ends = arrival.certificate_ends
         known = self._record(seen)
-        _take_register(seen, message)
-        if not news and before != READY:
-            self._tell(INFO, seen, f"is back ({before}, {silence})")
-        elif news:
-            self._tell(INFO, seen, f"registered from {arrival.peer}")
+        seen.arrived(message, arrival)
+        if news:
+            self._node_events.tell(INFO, seen.id, f"registered from {arrival.peer}")
+        elif before != READY:
+            self._node_events.tell(INFO, seen.id, f"is back ({before}, {silence})")
         if not news:
-            self._tell_changes(seen, registered(known, self._record(seen)))
+            self._node_events.registered(known, self._record(seen))
         self._take_inventory(seen, message.inventory)
         if message.shards is not None:
             self.shards.replace(seen, message.shards)
@@ -231,11 +239,11 @@ class Fleet:
         if seen is not None:
             seen.interval = interval
 
-    def certificate(self, node: str, ends: float) -> None:
-        """Note when a node's newest certificate ends."""
+    def certificate(self, node: str, begins: float, ends: float) -> None:
+        """Note from when to when a node's newest certificate is good."""
         seen = self._nodes.get(node)
         if seen is not None:
-            seen.certificate_ends = ends
+            seen.certificate_begins, seen.certificate_ends = begins, ends
             self._mark(seen)
 
     def trouble(self, node: str, kind: str, words: str | None) -> None:
@@ -250,7 +258,7 @@ class Fleet:
             del seen.troubles[kind]
         else:
             seen.troubles[kind] = words
-            self._tell(PROBLEM, seen, words)
+            self._node_events.tell(PROBLEM, seen.id, words)
         self._mark(seen)
 
     def wish(self, node: str, wish: str | None) -> None:
@@ -258,7 +266,7 @@ class Fleet:
         seen = self._nodes.get(node)
         if seen is not None and seen.wish != wish:
             seen.wish = wish
-            self._tell(INFO, seen, f"is {wish}" if wish else "is released")
+            self._node_events.tell(INFO, seen.id, f"is {wish}" if wish else "is released")
             self._mark(seen)
             self._feed.touch(ROUTES)
 
@@ -270,7 +278,7 @@ class Fleet:
         self.shards.forget(seen)
         self._hardware.forget(node)
         del self._nodes[node]
-        self._events.add("node", node, f"{node} is removed")
+        self._node_events.tell(INFO, node, "is removed")
         self._feed.mark(NODES, node)
         self._feed.mark(SAMPLES, node)
         self._feed.touch(ROUTES)
@@ -280,13 +288,15 @@ class Fleet:
     def age(self) -> tuple[Node, ...]:
         """Mark the nodes whose liveness changed since it was last told; return them."""
         changed: list[Node] = []
+        self.losses.look()
         for _, seen in sorted(self._nodes.items()):
             verdict = self._verdict(seen)
             if verdict != seen.told_liveness:
                 if verdict != READY:
                     silence = seen.silence(self._clock.monotonic())
-                    severity = PROBLEM if verdict == LOST else WARNING
-                    self._tell(severity, seen, f"is {verdict}: {silence}")
+                    alone = not self.losses.concerns(seen.id)
+                    severity = PROBLEM if verdict == LOST and alone else WARNING
+                    self._node_events.tell(severity, seen.id, f"is {verdict}: {silence}")
                 self._mark(seen)
                 changed.append(self._record(seen))
         if changed:
@@ -301,21 +311,37 @@ class Fleet:
 
     # Inside.
 
+    def _begin(self) -> None:
+        """Know of no replica: that another leader placed or lost meanwhile nobody has told yet."""
+        self.shards = Shards(
+            self._nodes,
+            self._clock,
+            self._feed,
+            self._events,
+            self._fingerprint,
+            self._ended,
+        )
+        self.losses = Losses(
+            self._nodes,
+            self._clock,
+            self._events,
+            settings=self._settings,
+            settled=lambda: self._settled(self.waiting_for()),
+        )
+
+    def _link(self) -> LinkSettings:
+        return self._settings().link
+
     def _take_readings(self, seen: SeenNode, message: Heartbeat) -> None:
         """Tell what a heartbeat says that the last one did not."""
         last = seen.sample.heartbeat if seen.sample is not None else None
-        for severity, words in news(None if last is None else last.probes, message.probes):
-            self._tell(severity, seen, words)
 
         def name_of(uuid: str) -> str:
             return device_named(seen.inventory, uuid)
 
+        self._node_events.sources(seen.id, last, message)
         self._hardware.heard(seen.id, message, name_of)
-        for uuid, words in damage(last, message):
-            told = f"{seen.id} {name_of(uuid)}: {words}"
-            # An earlier control plane may have told it.
-            if last is not None or not self._events.told(seen.id, told):
-                self._events.add("node", seen.id, told, severity=WARNING)
+        self._node_events.damage(seen.id, last, message, name_of)
 
     def _new(self, node: str) -> SeenNode:
         return SeenNode(
@@ -350,17 +376,8 @@ class Fleet:
         return True
 
     def _replace_inventory(self, seen: SeenNode, inventory: Inventory) -> None:
-        known = seen.inventory != Inventory()
-        words = differences(seen.inventory, inventory) if known else ()
-        severity = WARNING if words and worse(seen.inventory, inventory) else INFO
-        well = recovered(seen.inventory, inventory) if known else ()
-        seen.inventory = inventory
-        self._tell_changes(seen, words, severity)
-        self._tell_changes(seen, well)
-
-    def _tell_changes(self, seen: SeenNode, words: Sequence[str], severity: str = INFO) -> None:
-        if words:
-            self._tell(severity, seen, "; ".join(words))
+        old, seen.inventory = seen.inventory, inventory
+        self._node_events.inventory(seen.id, old, inventory)
 
     def _record(self, seen: SeenNode) -> Node:
         return seen.record(self._clock.monotonic(), self._link().lost_after)
@@ -368,33 +385,6 @@ class Fleet:
     def _sampled(self) -> tuple[str, ...]:
         return tuple(name for name, seen in self._nodes.items() if seen.sample is not None)
 
-    def _room(self, seen: SeenNode) -> NodeRoom:
-        node = self._record(seen)
-        heartbeat = seen.sample.heartbeat if seen.sample is not None else None
-        if heartbeat is not None and heartbeat.filesystems is not None:
-            inventory = msgspec.structs.replace(node.inventory, filesystems=heartbeat.filesystems)
-            node = msgspec.structs.replace(node, inventory=inventory)
-        devices = tuple(device.uuid for device in seen.inventory.devices or ())
-        return NodeRoom(
-            node=node,
-            bookings=bookings(self.shards.held_on(seen), devices),
-            memory_available_bytes=heartbeat.memory_available_bytes if heartbeat else None,
-            readings=heartbeat.devices if heartbeat else None,
-        )
-
     def _mark(self, seen: SeenNode) -> None:
         seen.told_liveness = self._verdict(seen)
         self._feed.mark(NODES, seen.id)
-
-    def _tell(self, severity: str, seen: SeenNode, words: str) -> None:
-        self._events.add("node", seen.id, f"{seen.id} {words}", severity=severity)
-
-
-def _take_register(seen: SeenNode, message: Register) -> None:
-    seen.agent_version = message.agent_version
-    seen.features = message.features
-    seen.boot, seen.machine = message.boot, message.machine
-    if message.address is not None:
-        seen.address = message.address
-    if message.labels is not None:
-        seen.labels = dict(message.labels)

@@ -1,59 +1,40 @@
 """One gateway's live stream, from its welcome to its end."""
 
 import asyncio
-import itertools
-import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from llmgw.control.peer import PeerStream
-from llmgw.control.session import same
+from llmgw.control.peer_session import PeerSession, same
 from llmgw.link.identity import Identity
 from llmgw.model.gateway import GatewayRegister
-from llmgw.model.link import GatewayControl, GatewayMessage
-
-_numbers = itertools.count(1)
+from llmgw.model.link import GatewayControl, GatewayMessage, Ping
 
 GatewayStream = PeerStream[GatewayMessage, GatewayControl]
 
 
-@dataclass(slots=True)
-class GatewaySession:
-    """What belongs to one gateway's stream and dies with it. Times: monotonic seconds."""
+@dataclass(slots=True, kw_only=True)
+class GatewaySession(PeerSession[GatewayMessage, GatewayControl]):
+    """What belongs to one gateway's stream and dies with it."""
 
-    stream: GatewayStream
-    identity: Identity
     register: GatewayRegister
-    heard: float
-    """When its last message came."""
-    serials: set[str] = field(default_factory=set)
-    """Its certificates: the one it connected with and those that it was given since."""
-    number: int = field(default_factory=lambda: next(_numbers))
-    pings: int = 0
     following: "asyncio.Task[None] | None" = None
-    ended: str | None = None
     reached: int | None = None
     """Up to which change of the feed all its workers know; None: it does not tell."""
-    clashed: float = -math.inf
-    """When another gateway with this id was last refused."""
-    clashed_with: str | None = None
-    """Its host: it tries again and again, each time from another port."""
+    cut: set[str] = field(default_factory=set)
+    """Of which fields it said more than is kept."""
 
-    def gives_way(self, identity: Identity, register: GatewayRegister, *, silent: bool) -> bool:
+    def gives_way(self, identity: Identity, register: GatewayRegister, *, quiet: bool) -> bool:
         """Say whether another stream takes the place of this one.
-
-        It shows a certificate of the same installation, and it comes from the same process, or this
-        one is gone: two that run at once are copies of one directory.
 
         Args:
             identity: whom the other's certificate names.
             register: what the other says.
-            silent: whether nothing was heard on this stream for too long.
+            quiet: whether nothing was heard on this stream for too long.
         """
-        gone = silent or self.stream.ended
-        return identity.serial in self.serials and (gone or same(self.register.boot, register.boot))
+        process = same(self.register.boot, register.boot)
+        return self.is_left_to(identity, quiet=quiet, same_process=process)
 
-    def renewed(self, serial: str, ends: float) -> None:
-        """Note the next certificate of the same installation."""
-        self.serials.add(serial)
-        self.identity = replace(self.identity, serial=serial, ends=ends)
-        self.stream.renewed(self.identity)
+    def ping(self) -> None:
+        """Tell the gateway that this control plane lives; it answers, having no heartbeat."""
+        self.pings += 1
+        self.stream.send(GatewayControl(ping=Ping(number=self.pings)))

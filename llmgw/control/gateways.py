@@ -1,30 +1,33 @@
 """The streams of the gateways: routes, keys and settings go down; usage and traffic come up."""
 
-import asyncio
-
 import msgspec
 
 from llmgw.base import log
 from llmgw.base.clock import Clock
-from llmgw.base.errors import LlmgwError, Refused, Unreachable
+from llmgw.base.errors import LlmgwError, Refused
 from llmgw.control.certificates import Certificates
-from llmgw.control.deadline import within
 from llmgw.control.events import Events
 from llmgw.control.feed import Feed
+from llmgw.control.gateway_feed import GatewayFeed
 from llmgw.control.gateway_session import GatewaySession, GatewayStream
 from llmgw.control.greeting import Greeting
 from llmgw.control.leader import Leader
-from llmgw.control.session import CLASH_SHOWN, QUIET
+from llmgw.control.loads import Loads
+from llmgw.control.peer import certified
+from llmgw.control.peer_session import CLASH_SHOWN
 from llmgw.control.settings import LiveSettings
 from llmgw.control.traffic import Traffic
-from llmgw.link.identity import Identity, check_id
+from llmgw.control.writing import USAGE, Writing
+from llmgw.link.identity import Identity
+from llmgw.model.bounds import Cuts, bounded
 from llmgw.model.events import WARNING
-from llmgw.model.feed import KEYS, ROUTES, SETTINGS, Batch, Follow, Position
+from llmgw.model.feed import Follow, Position
 from llmgw.model.gateway import (
     REACHED,
     EndpointDown,
     Gateway,
     GatewayRegister,
+    LoadReport,
     ModelTraffic,
     TrafficReport,
 )
@@ -33,7 +36,7 @@ from llmgw.model.link import (
     CertificateRequest,
     GatewayControl,
     GatewayMessage,
-    Ping,
+    Goodbye,
     UsageTaken,
 )
 from llmgw.model.settings import NodeSettings
@@ -41,9 +44,8 @@ from llmgw.store.interface import Store
 
 logger = log.get(__name__)
 
-FOLLOWED = frozenset({ROUTES, KEYS, SETTINGS})
-"""What a gateway may follow: it needs nothing else, so it is told nothing else."""
-
+DOWN_MOST = 256
+"""Engines that gateways can't reach and that are told apart; of more, nobody is told."""
 DOWN_FOR = 60.0
 """Seconds for which an engine that a gateway could not reach is told once, not at each attempt."""
 
@@ -70,9 +72,12 @@ class Gateways:
         *,
         greeting: Greeting,
         clock: Clock,
+        loads: Loads,
+        writing: Writing,
     ) -> None:
         self._store = store
-        self._feed = feed
+        self._loads = loads
+        self._writing = writing
         self._events = events
         self._leader = leader
         self._settings = settings
@@ -83,7 +88,7 @@ class Gateways:
         self._known: dict[str, Gateway] = {}
         self._traffic = Traffic()
         self._down: dict[tuple[str, str], float] = {}
-        self._moved = asyncio.Event()
+        self._feed = GatewayFeed(feed, clock, self._live)
 
     def all(self) -> tuple[Gateway, ...]:
         """Return every gateway that connected since this start, by id."""
@@ -102,7 +107,11 @@ class Gateways:
 
     async def load(self) -> None:
         """Read what gateways had counted when the last control plane ended."""
-        self._traffic.load(await self._store.traffic())
+        stored = await self._store.traffic()
+        self._traffic = Traffic()
+        self._traffic.load(stored)
+        for one in stored:
+            self._loads.unknown(one.gateway)
 
     async def keep_traffic(self) -> int:
         """Store what gateways counted; return of how many gateways there was news.
@@ -131,16 +140,7 @@ class Gateways:
         Returns:
             False when one was.
         """
-        try:
-            await within(self._clock, limit, self._all_at(self._feed.number))
-        except TimeoutError:
-            return False
-        return True
-
-    async def _all_at(self, number: int) -> None:
-        while any(one.reached is not None and one.reached < number for one in self._live()):
-            self._moved.clear()
-            await self._moved.wait()
+        return await self._feed.caught_up(limit)
 
     def _live(self) -> tuple[GatewaySession, ...]:
         return tuple(self._sessions.values())
@@ -153,14 +153,19 @@ class Gateways:
             self._leave(session)
             session.stream.fail(Refused(reason))
 
+    def turn_away(self, goodbye: Goodbye) -> None:
+        """End every stream: another control plane leads."""
+        for session in self._live():
+            session.stream.send(GatewayControl(goodbye=goodbye))
+            self.cut(session.identity.id, goodbye.reason)
+
     def ping(self) -> int:
         """Ping every gateway and return how many there are.
 
         A gateway has no heartbeat of its own: its answers are what its silence is measured by.
         """
         for session in self._live():
-            session.pings += 1
-            session.stream.send(GatewayControl(ping=Ping(number=session.pings)))
+            session.ping()
         return len(self._sessions)
 
     async def on_gateway(self, stream: GatewayStream) -> None:
@@ -171,20 +176,26 @@ class Gateways:
             Unreachable: the stream broke.
         """
         messages = aiter(stream)
-        try:
-            first = await anext(messages)
-        except StopAsyncIteration:
+        first = await anext(messages, None)
+        if first is None:
             return
+        if not self._leader.leading:
+            stream.send(GatewayControl(goodbye=self._leader.goodbye()))
+            return
+        first, cut = bounded(first)
         session = self._admit(stream, first)
+        self._note_cut(session, cut)
         try:
             async for message in messages:
                 if self._sessions.get(session.identity.id) is not session:
                     return
                 session.heard = self._clock.monotonic()
-                await self._take(session, message)
+                kept, cut = bounded(message)
+                self._note_cut(session, cut)
+                await self._take(session, kept)
         finally:
             self._leave(session)
-            await _ended(session.following)
+            await self._feed.end(session)
 
     def _admit(self, stream: GatewayStream, first: GatewayMessage) -> GatewaySession:
         register = first.register
@@ -195,10 +206,7 @@ class Gateways:
         return self._welcome(stream, identity, register)
 
     def _speaks_for(self, stream: GatewayStream, register: GatewayRegister) -> Identity:
-        identity = stream.identity
-        if identity is None:
-            raise Refused("a gateway shows a certificate")
-        check_id(identity, register.gateway)
+        identity = certified(stream, register.gateway, "a gateway")
         if self._certificates.denied(identity.serial):
             raise Refused(f"gateway {identity.id} was removed: its certificate is denied")
         return identity
@@ -210,11 +218,10 @@ class Gateways:
         held = self._sessions.get(identity.id)
         if held is None:
             return
-        silence = QUIET * self._settings.current.settings.link.heartbeat_interval
-        silent = self._clock.monotonic() - held.heard >= silence
-        if held.gives_way(identity, register, silent=silent):
-            held.ended = f"{identity.id} opened a newer stream from {stream.peer}"
-            held.stream.abort(held.ended)
+        interval = self._settings.current.settings.link.heartbeat_interval
+        quiet = held.is_quiet(self._clock.monotonic(), interval)
+        if held.gives_way(identity, register, quiet=quiet):
+            held.give_place_to(stream.peer)
             return
         self._clash(held, stream.peer)
         raise Refused(
@@ -226,7 +233,8 @@ class Gateways:
     def _clash(self, held: GatewaySession, refused: str) -> None:
         """Tell of two gateways with one id, once while the other tries again and again."""
         host, now = refused.rpartition(":")[0], self._clock.monotonic()
-        known = host == held.clashed_with and now - held.clashed < CLASH_SHOWN
+        last = held.clashed if host == held.clashed_with else None
+        known = last is not None and now - last < CLASH_SHOWN
         held.clashed, held.clashed_with = now, host
         if not known:
             words = (
@@ -234,6 +242,15 @@ class Gateways:
                 f"{refused} was refused"
             )
             self._events.add("gateway", held.identity.id, words, severity=WARNING)
+
+    def _note_cut(self, session: GatewaySession, cut: Cuts) -> None:
+        new = sorted(cut.keys() - session.cut)
+        if new:
+            session.cut.update(new)
+            told = ", ".join(cut[field] for field in new)
+            gateway = session.identity.id
+            words = f"gateway {gateway} says more than is kept, the rest is cut: {told}"
+            self._events.add("gateway", gateway, words, severity=WARNING)
 
     def _welcome(
         self, stream: GatewayStream, identity: Identity, register: GatewayRegister
@@ -248,6 +265,7 @@ class Gateways:
             reached=0 if REACHED in (register.features or ()) else None,
         )
         self._sessions[identity.id] = session
+        self._loads.unknown(identity.id)
         if register.boot is not None:
             self._traffic.new_boot(identity.id, register.boot)
         self._known[identity.id] = Gateway(
@@ -258,6 +276,8 @@ class Gateways:
             workers=register.workers,
             peer=stream.peer,
             since=self._clock.now(),
+            certificate_ends=identity.ends,
+            certificate_begins=identity.begins,
         )
         stream.expect_every(link.heartbeat_interval)
         welcome = self._greeting.welcome(
@@ -274,14 +294,13 @@ class Gateways:
     async def _take(self, session: GatewaySession, message: GatewayMessage) -> None:
         match message:
             case GatewayMessage(follow=Follow() as follow):
-                await self._follow(session, follow)
+                await self._feed.follow(session, follow)
             case GatewayMessage(usage=UsageReport() as usage):
                 await self._usage(session, usage)
-            case GatewayMessage(traffic=TrafficReport() as traffic):
-                if traffic.gateway == session.identity.id:
-                    self._traffic.take(traffic)
+            case GatewayMessage(traffic=TrafficReport()) | GatewayMessage(loads=LoadReport()):
+                self._counted(session, message.traffic, message.loads)
             case GatewayMessage(reached=Position() as position):
-                self._reached(session, position)
+                self._feed.reached(session, position)
             case GatewayMessage(endpoint_down=EndpointDown() as down):
                 self._endpoint_down(session, down)
             case GatewayMessage(certificate_request=CertificateRequest() as request):
@@ -291,25 +310,6 @@ class Gateways:
             case _:
                 pass
 
-    async def _follow(self, session: GatewaySession, follow: Follow) -> None:
-        refused = sorted(set(follow.topics) - FOLLOWED)
-        if refused:
-            raise Refused(f"a gateway follows {', '.join(sorted(FOLLOWED))}; not {refused[0]!r}")
-        await _ended(session.following)
-        task = asyncio.create_task(self._send_batches(session, follow))
-        task.add_done_callback(lambda done: _end_when_failed(session, done))
-        session.following = task
-
-    async def _send_batches(self, session: GatewaySession, follow: Follow) -> None:
-        with self._feed.follow(follow.topics, follow.position) as follower:
-            async for batch in follower:
-                session.stream.send(GatewayControl(batch=self._for_gateway(batch)))
-
-    def _for_gateway(self, batch: Batch) -> Batch:
-        """Leave out the settings that are not a gateway's."""
-        changes = tuple(c for c in batch.changes if c.topic != SETTINGS or c.id == "gateway")
-        return msgspec.structs.replace(batch, changes=changes)
-
     async def _usage(self, session: GatewaySession, usage: UsageReport) -> None:
         if usage.gateway != session.identity.id:
             raise Refused(f"{session.identity.id} reports usage of {usage.gateway!r}")
@@ -318,22 +318,30 @@ class Gateways:
         except LlmgwError as error:
             # Not acknowledged: the gateway keeps it and sends its totals again.
             logger.warning("usage not stored", gateway=usage.gateway, why=error.message)
+            self._writing.failed(USAGE, error)
             return
+        self._writing.done(USAGE)
         taken = UsageTaken(
             gateway=usage.gateway, boot=usage.boot, worker=usage.worker, sequence=usage.sequence
         )
         session.stream.send(GatewayControl(usage_taken=taken))
 
-    def _reached(self, session: GatewaySession, position: Position) -> None:
-        if position.epoch == self._feed.epoch and session.reached is not None:
-            session.reached = position.number
-            self._moved.set()
+    def _counted(
+        self, session: GatewaySession, traffic: TrafficReport | None, loads: LoadReport | None
+    ) -> None:
+        if traffic is not None and traffic.gateway == session.identity.id:
+            self._traffic.take(traffic)
+            self._loads.counted(traffic)
+        if loads is not None and loads.gateway == session.identity.id:
+            self._loads.take(loads)
 
     def _endpoint_down(self, session: GatewaySession, down: EndpointDown) -> None:
         which = (session.identity.id, down.replica)
         now = self._clock.monotonic()
         last = self._down.get(which)
         self._down = {w: at for w, at in self._down.items() if now - at < DOWN_FOR}
+        if last is None and len(self._down) >= DOWN_MOST:
+            return
         if last is None or now - last >= DOWN_FOR:
             self._down[which] = now
             self._events.add(
@@ -341,6 +349,7 @@ class Gateways:
                 down.replica,
                 f"{down.replica}: gateway {session.identity.id} can't reach it: {down.words}",
                 severity=WARNING,
+                source=session.identity.id,
             )
 
     async def _renew(self, session: GatewaySession, csr_pem: str) -> None:
@@ -349,7 +358,13 @@ class Gateways:
         except LlmgwError as error:
             logger.warning("not renewed", gateway=session.identity.id, why=error.message)
             return
-        session.renewed(signed.serial, signed.ends)
+        session.renewed(signed.serial, signed.begins, signed.ends)
+        gateway = session.identity.id
+        self._known[gateway] = msgspec.structs.replace(
+            self._known[gateway],
+            certificate_ends=signed.ends,
+            certificate_begins=signed.begins,
+        )
         session.stream.send(GatewayControl(certificate=issued))
 
     def _leave(self, session: GatewaySession) -> None:
@@ -358,23 +373,11 @@ class Gateways:
         if self._sessions.get(gateway) is not session:
             return
         del self._sessions[gateway]
-        self._moved.set()
+        self._feed.left()
         self._traffic.idle(gateway)
+        self._loads.unknown(gateway)
         self._known[gateway] = msgspec.structs.replace(
             self._known[gateway], connected=False, peer=None, since=self._clock.now()
         )
         why = f": {session.ended}" if session.ended else ""
         self._events.add("gateway", gateway, f"gateway {gateway} is gone{why}", severity=WARNING)
-
-
-def _end_when_failed(session: GatewaySession, task: "asyncio.Task[None]") -> None:
-    """A gateway that is told nothing more must not believe that nothing changes."""
-    if not task.cancelled() and (error := task.exception()) is not None:
-        logger.error("following failed", gateway=session.identity.id, error=str(error))
-        session.stream.fail(Unreachable(f"batches can't be sent: {error}"))
-
-
-async def _ended(task: "asyncio.Task[None] | None") -> None:
-    if task is not None:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)

@@ -14,7 +14,7 @@ class Greeting:
     cluster: str
     server: str
     version: str
-    epoch: str
+    epoch: Callable[[], str]
     addresses: Callable[[], tuple[str, ...]]
 
     def welcome(
@@ -26,7 +26,7 @@ class Greeting:
             server=self.server,
             server_version=self.version,
             term=term,
-            epoch=self.epoch,
+            epoch=self.epoch(),
             heartbeat_interval=interval,
             lost_after=lost_after,
             control_planes=self.addresses() or None,

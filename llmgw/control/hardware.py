@@ -9,10 +9,20 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from llmgw.base.clock import Clock
+from llmgw.base.units import show_seconds
 from llmgw.control.behind import Behind
-from llmgw.control.differences import Difference, Key, Seen, differences, is_active
+from llmgw.control.differences import (
+    MOST_SUBJECTS,
+    Difference,
+    Key,
+    Seen,
+    differences,
+    is_active,
+    is_full,
+)
 from llmgw.control.events import Events
-from llmgw.model.events import INFO, WARNING
+from llmgw.control.writing import HARDWARE, Writing
+from llmgw.model.events import INFO, PROBLEM, WARNING
 from llmgw.model.hardware import MASTER, PORT, HardwareChange
 from llmgw.model.node import Heartbeat
 from llmgw.store.interface import Store
@@ -31,9 +41,10 @@ class Hardware:
         store: where changes go, a little behind.
         clock: the time.
         events: told of what people should know and hear of nowhere else.
+        writing: told whether changes reach the store.
     """
 
-    def __init__(self, store: Store, clock: Clock, events: Events) -> None:
+    def __init__(self, store: Store, clock: Clock, events: Events, writing: Writing) -> None:
         self._store = store
         self._clock = clock
         self._events = events
@@ -43,12 +54,16 @@ class Hardware:
         self._fallen: dict[str, dict[str, tuple[float, str]]] = {}
         """By node and port, when a link that was active went down, and what it is now."""
         self._number = 0
-        self._behind: Behind[HardwareChange] = Behind("hardware changes", self._put, clock)
+        self._behind: Behind[HardwareChange] = Behind(HARDWARE, self._put, clock, writing)
         self.write = self._behind.write
         self.write_forever = self._behind.write_forever
 
     async def load(self) -> None:
-        """Read what earlier leaders knew last of each subject."""
+        """Read what earlier leaders knew last of each subject, and know nothing else."""
+        self._behind.drop()
+        self._known.clear()
+        self._last.clear()
+        self._fallen.clear()
         for change in await self._store.hardware_last():
             known = self._known.setdefault(change.node, {})
             known[change.kind, change.subject] = Seen(
@@ -68,8 +83,12 @@ class Hardware:
             name_of: what people call one of its devices, by UUID.
         """
         known = self._known.setdefault(node, {})
+        full = is_full(known)
         found, now = differences(known, heartbeat, name_of)
         known |= now
+        if is_full(known) and not full:
+            words = f"{node} named {MOST_SUBJECTS} ports and driver errors: others are not followed"
+            self._events.add("node", node, words, severity=PROBLEM)
         for difference in found:
             self._note(node, difference)
             kind, subject = difference.key
@@ -120,7 +139,10 @@ class Hardware:
         }
 
     async def changes(self, since: float, node: str | None = None) -> tuple[HardwareChange, ...]:
-        """Return the changes that went on at or after a time, oldest first.
+        """Return the changes that were heard of at or after a time, oldest first.
+
+        Of a driver error a control plane may hear long after it happened: from a machine that
+        joins, or whose agent was away.
 
         Raises:
             Unreachable: the store is away.
@@ -131,7 +153,7 @@ class Hardware:
             for one in self._behind.waiting()
             if one.until >= since and node in {None, one.node}
         }
-        return tuple(found[id_] for id_ in sorted(found))
+        return tuple(sorted(found.values(), key=lambda one: (one.when, one.id)))
 
     async def _put(self, changes: Sequence[HardwareChange]) -> None:
         await self._store.put_hardware(changes, before=self._clock.now() - DAY)
@@ -139,21 +161,25 @@ class Hardware:
     def _note(self, node: str, difference: Difference) -> None:
         now, which = self._clock.now(), (node, difference.key)
         last = self._last.get(which)
-        if last is not None and now - last.until <= GOES_ON:
+        happened = _happened(difference, now)
+        if last is not None and _goes_on(last, happened, now):
             change = _longer(last, difference, now)
         else:
-            change = self._new(node, difference, now)
+            change = self._new(node, difference, happened, now)
             self._tell(change, difference)
         self._last[which] = change
         self._behind.add(change.id, change)
 
-    def _new(self, node: str, difference: Difference, now: float) -> HardwareChange:
+    def _new(
+        self, node: str, difference: Difference, happened: float | None, now: float
+    ) -> HardwareChange:
         self._number = max(self._number + 1, int(now * 1_000_000))
         kind, subject = difference.key
         return HardwareChange(
             id=f"{self._number:017d}",
             at=now,
             until=now,
+            happened=happened,
             node=node,
             kind=kind,
             subject=subject,
@@ -166,11 +192,34 @@ class Hardware:
         )
 
     def _tell(self, change: HardwareChange, difference: Difference) -> None:
-        """Tell people, but of what the inventory's differences tell them already."""
+        """Tell people, but of what the inventory's differences tell them already.
+
+        What happened a while ago is told with its age, and of another day it warns nobody: a
+        machine that joins tells of all that happened to it since it was started.
+        """
         if change.kind == MASTER or (change.kind == PORT and change.before != change.after):
             return
         severity = WARNING if change.kind == PORT or difference.action in _ASKS else INFO
-        self._events.add("node", change.node, f"{change.node} {change.words}", severity=severity)
+        words, age = f"{change.node} {change.words}", change.at - change.when
+        if age > GOES_ON:
+            words += f" ({show_seconds(age)} ago)"
+            severity = INFO if age > DAY else severity
+        self._events.add("node", change.node, words, severity=severity)
+
+
+def _happened(difference: Difference, now: float) -> float | None:
+    """Return when a machine says that a change happened; None: it does not, or is no past time."""
+    told = difference.happened
+    return told if told is not None and 0 < told <= now else None
+
+
+def _goes_on(last: HardwareChange, happened: float | None, now: float) -> bool:
+    """Say whether a change is the last one of its subject that goes on."""
+    if now - last.until > GOES_ON:
+        return False
+    if happened is None or last.happened is None:
+        return True
+    return happened - (last.happened + last.until - last.at) <= GOES_ON
 
 
 def _longer(last: HardwareChange, difference: Difference, now: float) -> HardwareChange:

@@ -4,16 +4,15 @@ A field that is None says nothing: it keeps what an earlier message, or an agent
 more, told (invariant 4).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import msgspec
 
 from llmgw.fabric.managers import masters_of, still_seen
-from llmgw.model.condition import names_of
-from llmgw.model.device import Device, card_number
+from llmgw.model.device import card_number
 from llmgw.model.fabric import Port
 from llmgw.model.node import Heartbeat, Host, Inventory
-from llmgw.model.trouble import reasons, unsaid
+from llmgw.model.trouble import named_together, reasons, unsaid
 
 
 def merged(old: Inventory, new: Inventory) -> Inventory:
@@ -108,12 +107,6 @@ def without_unseen(inventory: Inventory) -> Inventory:
     return msgspec.structs.replace(inventory, subnet_managers=seen)
 
 
-def named(device: Device) -> str:
-    """Return what people call a device, and what it is: `gpu0 (NVIDIA H100)`."""
-    what = device.name or device.device_class or device.uuid
-    return device.shown if what == device.shown else f"{device.shown} ({what})"
-
-
 def device_named(inventory: Inventory, uuid: str) -> str:
     """Return what people call a device, or the card of a node's MIG instances."""
     for device in inventory.devices or ():
@@ -131,11 +124,6 @@ def unhealthy(inventory: Inventory) -> tuple[str, ...]:
         for words, found in reasons(inventory.devices or ()).items()
     )
     return (*unsaid(inventory), *devices, *_engines(inventory))
-
-
-def named_together(devices: Sequence[Device]) -> str:
-    """Return what people call devices of which the same is told: one with what it is."""
-    return named(devices[0]) if len(devices) == 1 else names_of(devices)
 
 
 def _engines(inventory: Inventory) -> list[str]:

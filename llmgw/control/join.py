@@ -10,6 +10,7 @@ from llmgw.control.certificates import Certificates
 from llmgw.control.credentials import Entropy
 from llmgw.control.events import Events
 from llmgw.control.settings import LiveSettings
+from llmgw.model.bounds import shortened
 from llmgw.model.events import WARNING
 from llmgw.model.keys import JoinToken
 from llmgw.model.link import AuthorityAnswer, JoinAnswer, JoinRequest
@@ -64,12 +65,14 @@ class Joining:
             Refused: the role is not given by token.
         """
         if role not in CERTIFICATE_ROLES:
-            raise Unreadable(f"no such role: {role!r}", hint=f"roles are {', '.join(BY_TOKEN)}")
+            raise Unreadable(
+                f"no such role: {shortened(role, 60)!r}", hint=f"roles are {', '.join(BY_TOKEN)}"
+            )
         if role not in BY_TOKEN:
             raise Refused(f"the role {role!r} is not given by token, only {', '.join(BY_TOKEN)}")
         if not _ID.fullmatch(subject):
             raise Unreadable(
-                f"{subject!r} can't be the id of a {role}",
+                f"{shortened(subject, 60)!r} can't be the id of a {role}",
                 hint="an id is 1 to 253 of a-z, 0-9, . and -, like a host name",
             )
         token, text = make_join_token(

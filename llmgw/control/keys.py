@@ -7,6 +7,7 @@ from llmgw.base.errors import NotFound, Unreadable
 from llmgw.base.ids import crockford
 from llmgw.control.credentials import Entropy, make
 from llmgw.control.feed import Feed
+from llmgw.model.bounds import shortened
 from llmgw.model.feed import KEYS
 from llmgw.model.keys import Key
 from llmgw.store.interface import Store
@@ -37,10 +38,13 @@ class Keys:
         feed.serve(KEYS, lambda: tuple(self._keys), self._keys.get)
 
     async def load(self) -> None:
-        """Read the keys from the store."""
-        for key in await self._store.keys():
-            self._keys[key.id] = key
-            self._feed.mark(KEYS, key.id)
+        """Read the keys from the store: what it does not name is not there."""
+        keys = {key.id: key for key in await self._store.keys()}
+        changed = [one for one in {**self._keys, **keys} if self._keys.get(one) != keys.get(one)]
+        self._keys.clear()
+        self._keys.update(keys)
+        for key_id in changed:
+            self._feed.mark(KEYS, key_id)
 
     def all(self) -> tuple[Key, ...]:
         """Return all keys, by name."""
@@ -106,7 +110,9 @@ def checked_name(name: str, what: str) -> str:
     """
     named = name.strip()
     if not named or len(named) > NAME_MOST or not named.isprintable():
-        raise Unreadable(f"{what} is 1 to {NAME_MOST} printable characters, not {name!r}")
+        raise Unreadable(
+            f"{what} is 1 to {NAME_MOST} printable characters, not {shortened(name, 60)!r}"
+        )
     return named
 
 

@@ -6,7 +6,7 @@ Everything that placement's filters look at is told of: what came, what went, wh
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from llmgw.base.units import show_bytes
-from llmgw.control.inventory import named, named_together, several_masters
+from llmgw.control.inventory import several_masters
 from llmgw.model.condition import names_of
 from llmgw.model.device import Device, NvlinkFabric, PciLink
 from llmgw.model.fabric import NvlinkDomain, Port
@@ -19,6 +19,7 @@ from llmgw.model.node import (
     NodeWarning,
     WeightsHeld,
 )
+from llmgw.model.trouble import named, named_together
 from llmgw.plan.words import some
 
 _OF_HOST: tuple[tuple[str, str, Callable[..., str]], ...] = (
@@ -100,10 +101,10 @@ def _came_and_went(what: str, came: Sequence[str], went: Sequence[str]) -> Itera
 def _device_words(old: tuple[Device, ...], new: tuple[Device, ...]) -> Iterator[str]:
     before = {device.uuid: device for device in old}
     after = {device.uuid: device for device in new}
-    for uuid, device in before.items():
-        if uuid not in after:
-            yield f"{named(device)} is gone"
-    yield from _arrivals([device for uuid, device in after.items() if uuid not in before])
+    went = [device for uuid, device in before.items() if uuid not in after]
+    yield from _alike(went, "is gone", "are gone")
+    came = [device for uuid, device in after.items() if uuid not in before]
+    yield from _alike(came, "is there now", "are there now")
     changed: dict[str, list[Device]] = {}
     for uuid, device in after.items():
         for words in _changes_of(before[uuid], device) if uuid in before else ():
@@ -123,17 +124,17 @@ def _together(changed: Mapping[str, Sequence[Device]]) -> Iterator[str]:
         yield f"{named_together(devices)}: {words}"
 
 
-def _arrivals(devices: Sequence[Device]) -> Iterator[str]:
-    """Say which devices came, those of one kind together."""
+def _alike(devices: Sequence[Device], one: str, many: str) -> Iterator[str]:
+    """Say of devices what happened to them, of those of one kind together."""
     kinds: dict[str | None, list[Device]] = {}
     for device in devices:
         kinds.setdefault(device.name or device.device_class, []).append(device)
     for what, alike in kinds.items():
         if len(alike) == 1:
-            yield f"{named(alike[0])} is there now"
+            yield f"{named(alike[0])} {one}"
         else:
             kind = f" ({what})" if what else ""
-            yield f"{names_of(alike)}{kind} are there now"
+            yield f"{names_of(alike)}{kind} {many}"
 
 
 def _changes_of(old: Device, new: Device) -> Iterator[str]:
@@ -200,23 +201,38 @@ def _engine_name(engine: str, version: str | None) -> str:
 def _port_words(old: tuple[Port, ...], new: tuple[Port, ...]) -> Iterator[str]:
     before = {(port.adapter, port.number): port for port in old}
     after = {(port.adapter, port.number): port for port in new}
-    for which, now in after.items():
-        if which not in before:
-            yield f"port {which[0]}/{which[1]} is there now: {now.state or '-'}"
-    for which, port in before.items():
-        name = f"port {which[0]}/{which[1]}"
-        is_now = after.get(which)
-        if is_now is None:
-            yield f"{name} is gone"
-            continue
-        for what, was, is_ in (
-            ("", port.state, is_now.state),
-            ("fabric ", port.fabric, is_now.fabric),
-            ("master subnet manager ", port.master_guid, is_now.master_guid),
-            ("network ", port.network, is_now.network),
-        ):
-            if was != is_:
-                yield f"{name}: {what}{was or '-'} → {is_ or '-'}"
+    came: dict[str, list[str]] = {}
+    changed: dict[str, list[str]] = {}
+    for (adapter, number), port in after.items():
+        name, old_one = f"{adapter}/{number}", before.get((adapter, number))
+        if old_one is None:
+            came.setdefault(port.state or "-", []).append(name)
+        for words in () if old_one is None else _port_changes(old_one, port):
+            changed.setdefault(words, []).append(name)
+    for state, names in came.items():
+        yield f"{_ports(names)} {_be(names)} there now: {state}"
+    if went := [f"{which[0]}/{which[1]}" for which in before if which not in after]:
+        yield f"{_ports(went)} {_be(went)} gone"
+    yield from (f"{_ports(names)}: {words}" for words, names in changed.items())
+
+
+def _ports(names: Sequence[str]) -> str:
+    return f"port{'s' if len(names) > 1 else ''} {', '.join(names)}"
+
+
+def _be(names: Sequence[str]) -> str:
+    return "are" if len(names) > 1 else "is"
+
+
+def _port_changes(old: Port, new: Port) -> Iterator[str]:
+    for what, was, is_ in (
+        ("", old.state, new.state),
+        ("fabric ", old.fabric, new.fabric),
+        ("master subnet manager ", old.master_guid, new.master_guid),
+        ("network ", old.network, new.network),
+    ):
+        if was != is_:
+            yield f"{what}{was or '-'} → {is_ or '-'}"
 
 
 def _master_words(old: Inventory, new: Inventory) -> Iterator[str]:

@@ -5,12 +5,24 @@ from dataclasses import dataclass, field
 from llmgw.base.units import show_seconds
 from llmgw.control.inventory import unhealthy, without_unseen
 from llmgw.control.liveness import MISSED, liveness, next_change
-from llmgw.model.node import LOST, READY, UNREACHABLE, Inventory, Node, Sample
+from llmgw.model.node import LOST, READY, UNREACHABLE, Inventory, Node, Register, Sample
 from llmgw.model.shard import FAILED, STOPPED, ShardStatus
 from llmgw.store.interface import StoredNode
 
 ShardKey = tuple[str, int]
 """Replica and rank."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A node's stream, as far as the fleet needs to know it."""
+
+    session: int
+    peer: str
+    interval: float
+    """The heartbeat interval that the node is told in its welcome."""
+    certificate_ends: float | None = None
+    certificate_begins: float | None = None
 
 
 @dataclass(slots=True)
@@ -43,6 +55,7 @@ class SeenNode:
     inventory: Inventory = field(default_factory=Inventory)
     wish: str | None = None
     certificate_ends: float | None = None
+    certificate_begins: float | None = None
     troubles: dict[str, str] = field(default_factory=dict)
     """What the control plane itself found wrong with it, by kind."""
     fallen: tuple[str, ...] = ()
@@ -56,6 +69,19 @@ class SeenNode:
     told_liveness: str | None = None
     """The verdict that was last marked in the feed."""
 
+    def arrived(self, message: Register, arrival: Arrival) -> None:
+        """Take what a new stream, and the first message on it, say of the node and its agent."""
+        self.connected, self.session = True, arrival.session
+        self.peer, self.interval = arrival.peer, arrival.interval
+        self.certificate_ends = arrival.certificate_ends
+        self.certificate_begins = arrival.certificate_begins
+        self.agent_version, self.features = message.agent_version, message.features
+        self.boot, self.machine = message.boot, message.machine
+        if message.address is not None:
+            self.address = message.address
+        if message.labels is not None:
+            self.labels = dict(message.labels)
+
     def age(self, now: float) -> float:
         """Return the seconds since anything was heard, or since it is waited for."""
         return now - (self.heard if self.heard is not None else self.awaited)
@@ -66,6 +92,11 @@ class SeenNode:
         if self.heard is not None or verdict == LOST:
             return verdict
         return None
+
+    def lost_for(self, now: float, lost_after: float) -> float | None:
+        """Return the seconds since it counts as lost; None when it does not."""
+        age = self.age(now) - max(lost_after, MISSED * self.interval)
+        return age if age >= 0 else None
 
     def next_change(self, now: float, lost_after: float) -> float | None:
         """Return in how many seconds of silence its verdict changes; None: it does not."""
@@ -97,6 +128,7 @@ class SeenNode:
             last_heard=None if verdict == READY else self.last_heard(),
             inventory=without_unseen(self.inventory),
             certificate_ends=self.certificate_ends,
+            certificate_begins=self.certificate_begins,
         )
 
     def last_heard(self) -> float | None:

@@ -6,8 +6,8 @@
 from collections.abc import AsyncIterator
 from typing import Protocol, TypeVar
 
-from llmgw.base.errors import LlmgwError
-from llmgw.link.identity import Identity
+from llmgw.base.errors import LlmgwError, Refused
+from llmgw.link.identity import Identity, check_id
 
 In_co = TypeVar("In_co", covariant=True)
 Out_contra = TypeVar("Out_contra", contravariant=True)
@@ -54,3 +54,21 @@ class PeerStream(Protocol[In_co, Out_contra]):
     def abort(self, reason: str) -> None:
         """End the stream at once."""
         ...
+
+
+def certified(stream: PeerStream[In_co, Out_contra], claimed: str, kind: str) -> Identity:
+    """Return whom a stream's certificate names.
+
+    Args:
+        stream: the peer's.
+        claimed: the id that the peer says it has.
+        kind: what it is, for a sentence: `an agent`.
+
+    Raises:
+        Refused: it shows no certificate, or one of another.
+    """
+    identity = stream.identity
+    if identity is None:
+        raise Refused(f"{kind} shows a certificate")
+    check_id(identity, claimed)
+    return identity

@@ -1,6 +1,7 @@
 """Longer histories, from the Prometheus that scrapes this cluster's `/metrics`."""
 
 import asyncio
+import zlib
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,10 @@ if TYPE_CHECKING:
 
 TIMEOUT = 10.0
 """Seconds for all that one history needs: nine questions at the most."""
-MOST_BYTES = 16 << 20
-"""Of one answer: 128 devices at 360 points are about two megabytes."""
+MOST_BYTES = 8 << 20
+"""Of one answer, unpacked: 128 devices at 360 points are about one megabyte."""
+
+_GZIP = 16 + zlib.MAX_WBITS
 
 
 class Prometheus:
@@ -28,7 +31,14 @@ class Prometheus:
         self._transport = transport
 
     async def history(
-        self, url: str, node: str, names: Collection[str], *, minutes: int, now: float
+        self,
+        url: str,
+        node: str,
+        names: Collection[str],
+        *,
+        cluster: str,
+        minutes: int,
+        now: float,
     ) -> NodeHistory:
         """Return how a node was in the last minutes.
 
@@ -36,6 +46,7 @@ class Prometheus:
             url: the setting `prometheus.url`.
             node: its id.
             names: which measures; empty: all.
+            cluster: the node's, as `llmgw_build_info` names it.
             minutes: how long.
             now: seconds since the epoch.
 
@@ -56,9 +67,10 @@ class Prometheus:
                 ) as client,
             ):
                 answers = [
-                    (query, ranges.read(await _ask(client, url, query, asked), asked))
-                    for query in ranges.queries(node, names)
+                    (query, await _ask(client, url, query, asked))
+                    for query in ranges.queries(cluster, node, names)
                 ]
+                series = await asyncio.to_thread(ranges.series, answers, asked)
         except (TimeoutError, httpx.TimeoutException) as error:
             raise TimedOut(f"Prometheus did not answer within {TIMEOUT:g} s") from error
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
@@ -69,15 +81,15 @@ class Prometheus:
         return NodeHistory(
             step=asked.step,
             until=asked.end,
-            series=ranges.series(answers, asked),
+            series=series,
             source=PROMETHEUS,
         )
 
 
 async def _ask(
     client: "httpx.AsyncClient", url: str, query: ranges.Query, asked: ranges.Span
-) -> bytes:
-    """Return one answer's body, whatever its status: an error says in it why."""
+) -> ranges.Found:
+    """Return what one question found. What an answer says is read whatever its status is."""
     form = {
         "query": query.expression,
         "start": f"{asked.start:.3f}",
@@ -86,9 +98,32 @@ async def _ask(
     }
     body = bytearray()
     where = f"{url.rstrip('/')}/api/v1/query_range"
-    async with client.stream("POST", where, data=form) as answer:
-        async for piece in answer.aiter_bytes():
+    # An unpacked piece has no bound, so httpx unpacks nothing.
+    plain = {"Accept-Encoding": "identity"}
+    async with client.stream("POST", where, data=form, headers=plain) as answer:
+        packed = answer.headers.get("Content-Encoding", "identity").lower()
+        pieces = answer.aiter_bytes() if packed == "identity" else answer.aiter_raw()
+        async for piece in pieces:
             body += piece
             if len(body) > MOST_BYTES:
-                raise Unreadable(f"Prometheus answered more than {MOST_BYTES >> 20} MiB")
-    return bytes(body)
+                raise _too_much()
+    return await asyncio.to_thread(_read, bytes(body), packed, asked)
+
+
+def _read(body: bytes, packed: str, asked: ranges.Span) -> ranges.Found:
+    """Read an answer, in a thread: it may have megabytes. Some proxies pack what nobody asked."""
+    if packed == "gzip":
+        try:
+            unpacked = zlib.decompressobj(_GZIP).decompress(body, MOST_BYTES + 1)
+        except zlib.error as error:
+            raise Unreadable(f"Prometheus answered what is no gzip: {error}") from error
+        if len(unpacked) > MOST_BYTES:
+            raise _too_much()
+        body = unpacked
+    elif packed != "identity":
+        raise Unreadable(f"Prometheus answered packed as {packed[:40]!r}, which nobody asked for")
+    return ranges.read(body, asked)
+
+
+def _too_much() -> Unreadable:
+    return Unreadable(f"Prometheus answered more than {MOST_BYTES >> 20} MiB")

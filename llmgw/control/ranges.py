@@ -32,6 +32,14 @@ _WORK: dict[WorkSource | None, str] = {
 }
 """PromQL by measure; `%s` becomes what selects the node."""
 
+_OURS = "and on (job, instance) llmgw_build_info{cluster=%s}"
+"""Leaves what control planes of this cluster exported: another may have nodes of the same names."""
+
+
+MOST_LINES = 512
+"""Series of one answer: a node has at most 128 devices."""
+_LINE_BYTES = 1 << 17
+"""Of one series: 360 points are 15 KB."""
 
 _SAME = 1e-6
 """Of a step: two times that differ by less are one."""
@@ -73,7 +81,8 @@ class _Line(Record, frozen=True, kw_only=True):
 
 
 class _Matrix(Record, frozen=True, kw_only=True):
-    result: tuple[_Line, ...] = ()
+    result: tuple[msgspec.Raw, ...] = ()
+    """Not read yet: a whole answer at one go would hold every other thread for long."""
 
 
 class _Answer(Record, frozen=True, kw_only=True):
@@ -92,18 +101,18 @@ def span(minutes: int, now: float) -> Span:
     return Span(start=end - (LENGTH - 1) * step, end=end, step=step)
 
 
-def queries(node: str, names: Collection[str]) -> tuple[Query, ...]:
+def queries(cluster: str, node: str, names: Collection[str]) -> tuple[Query, ...]:
     """Return what is asked; `names`: which measures, empty: all.
 
     Of several series of one device, as of two scraped control planes, the highest counts.
     """
-    at = f"node={json.dumps(node)}"
+    at, ours = f"node={json.dumps(node)}", _OURS % json.dumps(cluster)
     found = [
         Query(
             name=one.name,
             unit=one.unit,
             of_devices=False,
-            expression=f"max({_OF_NODES[one.name] % at})",
+            expression=f"max({_OF_NODES[one.name] % at} {ours})",
         )
         for one in NODE_MEASURES
     ]
@@ -114,7 +123,7 @@ def queries(node: str, names: Collection[str]) -> tuple[Query, ...]:
                 name=one.name,
                 unit=one.unit,
                 of_devices=True,
-                expression=f"max by (uuid) ({expression % at})",
+                expression=f"max by (uuid) ({expression % at} {ours})",
                 work=source,
             )
             for source, expression in sources.items()
@@ -125,17 +134,24 @@ def queries(node: str, names: Collection[str]) -> tuple[Query, ...]:
 def read(body: bytes, asked: Span) -> Found:
     """Return the values of an answer, one a point; None where it has none.
 
+    It takes long for a long answer: call it in a thread.
+
     Raises:
         Refused: it is an error in Prometheus's own words.
-        Unreadable: it is something else.
+        Unreadable: it is something else, or more than a node has.
     """
     try:
         answer = msgspec.json.decode(body, type=_Answer)
+        if answer.data is None:
+            raise Refused(f"Prometheus says: {answer.error or answer.status}"[:300])
+        told = answer.data.result
+        longest = max((memoryview(line).nbytes for line in told), default=0)
+        if len(told) > MOST_LINES or longest > _LINE_BYTES:
+            raise Unreadable(f"Prometheus answered {len(told)} series in {len(body)} bytes")
+        lines = [msgspec.json.decode(line, type=_Line) for line in told]
     except msgspec.DecodeError as error:
         raise Unreadable(f"Prometheus answered {body[:80]!r}: {error}") from error
-    if answer.data is None:
-        raise Refused(f"Prometheus says: {answer.error or answer.status}"[:300])
-    return {line.metric.get("uuid"): _on_points(line, asked) for line in answer.data.result}
+    return {line.metric.get("uuid"): _on_points(line, asked) for line in lines}
 
 
 def series(answers: Iterable[tuple[Query, Found]], asked: Span) -> tuple[Series, ...]:

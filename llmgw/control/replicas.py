@@ -16,6 +16,7 @@ from llmgw.model.shard import (
     STUCK,
     ShardStatus,
 )
+from llmgw.model.weights import held_as
 from llmgw.plan.records import Booking
 
 _ORDER = (FAILED, STUCK, STOPPED, STOPPING, FETCHING, STARTING, READY)
@@ -103,6 +104,7 @@ def _booking(status: ShardStatus, every_device: tuple[str, ...]) -> Booking:
     spec = status.spec
     if spec is None:
         return Booking(replica=status.replica, rank=status.rank, devices=every_device)
+    fetches = status.state in {None, FETCHING, STARTING}
     return Booking(
         replica=status.replica,
         rank=status.rank,
@@ -110,6 +112,8 @@ def _booking(status: ShardStatus, every_device: tuple[str, ...]) -> Booking:
         devices=spec.devices,
         memory_bytes=spec.memory_bytes,
         cpu_cores=spec.cpu_cores,
+        weights=held_as(spec.source) if fetches and spec.source else None,
+        disk_bytes=spec.disk_bytes if fetches else None,
     )
 
 
@@ -146,4 +150,5 @@ def _shard(one: Placed) -> ReplicaShard:
         compute=status.compute,
         memory_bytes=spec.memory_bytes if spec else None,
         cpu_cores=spec.cpu_cores if spec else None,
+        last_lines=status.last_lines,
     )

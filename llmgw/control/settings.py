@@ -55,7 +55,9 @@ class LiveSettings:
 
     async def load(self) -> None:
         """Read the newest settings from the store."""
-        self._take(await self._store.settings())
+        stored = await self._store.settings()
+        if stored != self._current:
+            self._take(stored)
 
     async def put(
         self, path: str, value: object, *, actor: str, expected: int | None = None
@@ -97,6 +99,8 @@ class LiveSettings:
             first_byte_timeout=settings.gateway.first_byte_timeout,
             idle_timeout=settings.gateway.idle_timeout,
             client_timeout=settings.gateway.client_timeout,
+            held_most=settings.gateway.held_most,
+            held_for=settings.gateway.held_for,
         )
 
     def for_node(self) -> NodeSettings:

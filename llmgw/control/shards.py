@@ -5,32 +5,27 @@ without it; a start that was sent holds what it was given from before it is sent
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from llmgw.base.clock import Clock
 from llmgw.control.events import Events
-from llmgw.control.failures import SURVIVED, Failures
+from llmgw.control.failures import FAILED_FOR, Failures
 from llmgw.control.feed import Feed
+from llmgw.control.givenup import GivenUp
 from llmgw.control.nodes import SeenNode, ShardKey, holds
 from llmgw.control.pending import Pending, PendingStarts
 from llmgw.control.replicas import Placed, latest, rebuild
-from llmgw.model.events import INFO, PROBLEM, WARNING
+from llmgw.control.shard_events import ShardEvents, model_of
+from llmgw.model.events import WARNING
 from llmgw.model.feed import REPLICAS, ROUTES
 from llmgw.model.replica import Replica
-from llmgw.model.shard import FAILED, READY, STOPPED, ShardStatus
+from llmgw.model.shard import FAILED, STOPPED, ShardStatus
 from llmgw.plan.records import StartReplica
+
+MOST_SHARDS = 512
+"""Shards of one node: what it says beyond that is not taken."""
 
 FAILED_KEPT = 3
 """Failed shards of one model that stay visible with their reason; older ones are forgotten."""
-
-FAILED_FOR = 600.0
-"""Seconds for which a failed shard stays visible, and its failure counts after a restart."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Stopping:
-    words: str
-    since: float
 
 
 class Shards:
@@ -41,6 +36,7 @@ class Shards:
     Args:
         nodes: the fleet's nodes; their `shards` are written here alone.
         fingerprint: what the catalog would start for (model, profile) now.
+        on_end: called when a replica that served has ended by itself.
     """
 
     def __init__(
@@ -50,16 +46,17 @@ class Shards:
         feed: Feed,
         events: Events,
         fingerprint: Callable[[str, str], str | None],
+        on_end: Callable[[], None],
     ) -> None:
         self._nodes = nodes
         self._clock = clock
         self._feed = feed
-        self._events = events
         self._fingerprint = fingerprint
         self._where: dict[str, set[str]] = {}
-        self._stopping: dict[str, _Stopping] = {}
+        self.given_up = GivenUp(clock)
         self._records: dict[str, Replica] = {}
         self.failures = Failures()
+        self._events = ShardEvents(clock, events, self.failures, on_end)
         self.pending = PendingStarts()
         feed.serve(REPLICAS, self.ids, self.replica)
 
@@ -77,12 +74,11 @@ class Shards:
         placed = self._placed(replica)
         if not placed:
             return None
-        stopping = self._stopping.get(replica)
         record = rebuild(
             replica,
             placed,
             fingerprint=self._fingerprint,
-            draining=stopping.words if stopping else None,
+            draining=self.given_up.words(replica),
         )
         self._records[replica] = record
         return record
@@ -108,6 +104,8 @@ class Shards:
     def report(self, node: SeenNode, status: ShardStatus) -> None:
         """Apply one shard's status."""
         self._apply(node, status)
+        if status.state == FAILED:
+            self._keep_few_failures({model_of(node.shards.get((status.replica, status.rank)))})
         self._changed((status.replica,))
 
     def replace(self, node: SeenNode, statuses: tuple[ShardStatus, ...]) -> None:
@@ -119,7 +117,8 @@ class Shards:
                 self._drop(node, key)
                 changed.add(key[0])
                 if holds(known):
-                    self._tell(WARNING, key[0], f"is gone: {node.id} returned without it")
+                    words = f"is gone: {node.id} returned without it"
+                    self._events.tell(WARNING, key[0], words, node.id)
         for pending in self.pending.on(node.id):
             key = (pending.spec.replica, pending.spec.rank)
             if key not in told:
@@ -127,6 +126,9 @@ class Shards:
                 changed.add(key[0])
         for status in statuses:
             self._apply(node, status)
+        failed = [one for one in node.shards.values() if one.state == FAILED]
+        if failed:
+            self._keep_few_failures({model_of(one) for one in failed})
         self._changed(changed)
 
     def forget(self, node: SeenNode) -> None:
@@ -169,14 +171,19 @@ class Shards:
         """Note that a start was refused: nothing is held, and it counts as failed."""
         pending = self.pending.drop(replica, rank)
         if pending is not None:
-            self._failed_start(pending.spec.model, pending.node, replica, words)
+            self._events.failed_start(pending.spec.model, pending.node, replica, words)
         self._changed((replica,))
 
-    def stopping(self, replica: str, words: str) -> None:
-        """Note that a replica is being stopped: it leaves the routes before its process is told."""
-        if replica in self._where or self.pending.of(replica):
-            self._stopping[replica] = _Stopping(words, self._clock.monotonic())
+    def draining(self, replica: str, words: str) -> None:
+        """Note that a replica is given up: it leaves the routes and goes on with what it serves."""
+        there = replica in self._where or self.pending.of(replica)
+        if there and self.given_up.add(replica, words):
             self._changed((replica,))
+
+    def stopping(self, replica: str, words: str) -> None:
+        """Note that a replica is being stopped, before its nodes are told."""
+        self.draining(replica, words)
+        self.given_up.told(replica)
 
     def unknown_there(self, node: str, replica: str, rank: int) -> None:
         """Note that a node, asked to stop a shard, knows no such shard: it runs there no more."""
@@ -196,10 +203,7 @@ class Shards:
         now = self._clock.monotonic()
         overdue_starts = self.pending.overdue(now, grace)
         words = [self._give_up(pending, grace) for pending in overdue_starts]
-        overdue = [r for r, one in self._stopping.items() if now - one.since >= grace]
-        for replica in overdue:
-            del self._stopping[replica]
-            self._changed((replica,))
+        self.given_up.expire(grace)
         for node, key in self._old_failures():
             self._drop(node, key)
             self._changed((key[0],))
@@ -222,7 +226,7 @@ class Shards:
         spec, node = pending.spec, pending.node
         pending.given_up = True
         why = f"no answer and no report within {grace:g}s of its start command"
-        self._failed_start(spec.model, node, spec.replica, why)
+        self._events.failed_start(spec.model, node, spec.replica, why)
         self._changed((spec.replica,))
         return f"gave up the start of {spec.replica} on {node}"
 
@@ -230,8 +234,11 @@ class Shards:
         placed = [
             Placed(name, status)
             for name in sorted(self._where.get(replica, ()))
-            for key, status in sorted(self._nodes[name].shards.items())
-            if key[0] == replica and key not in self._nodes[name].foreign
+            for key, status in sorted(
+                (key, status)
+                for key, status in self._nodes[name].shards.items()
+                if key[0] == replica and key not in self._nodes[name].foreign
+            )
         ]
         there = {one.status.rank for one in placed}
         coming = [Placed(one.node, one.status()) for one in self.pending.of(replica)]
@@ -239,6 +246,10 @@ class Shards:
 
     def _apply(self, node: SeenNode, told: ShardStatus) -> None:
         key = (told.replica, told.rank)
+        if not self._room_for(node, key):
+            words = f"is not taken: {node.id} has {MOST_SHARDS} shards already"
+            self._events.tell(WARNING, key[0], words, node.id)
+            return
         foreign = self._is_anothers(node, key)
         self.pending.drop(*key, node=node.id)
         known = node.shards.get(key)
@@ -247,14 +258,22 @@ class Shards:
             self._note_foreign(node, key)
         else:
             node.foreign.discard(key)
-            self._note_state(node, key, known, status)
+            self._events.reported(node, key, known, status)
         if status.state == STOPPED:
             self._drop(node, key)
             return
         node.shards[key] = status
         self._where.setdefault(told.replica, set()).add(node.id)
-        if status.state == FAILED:
-            self._keep_few_failures(status.spec.model if status.spec else None)
+
+    def _room_for(self, node: SeenNode, key: ShardKey) -> bool:
+        """Say whether one more shard of a node can be kept; one that is over gives way."""
+        if key in node.shards or len(node.shards) < MOST_SHARDS:
+            return True
+        over = next((one for one, status in node.shards.items() if not holds(status)), None)
+        if over is not None:
+            self._drop(node, over)
+            self._changed((over[0],))
+        return over is not None
 
     def _is_anothers(self, node: SeenNode, key: ShardKey) -> bool:
         """Say whether a shard that a node reports runs on another, or was sent there.
@@ -276,7 +295,8 @@ class Shards:
     def _note_foreign(self, node: SeenNode, key: ShardKey) -> None:
         if key not in node.foreign:
             node.foreign.add(key)
-            self._tell(WARNING, key[0], f"runs elsewhere, and {node.id} says it has it: ignored")
+            words = f"runs elsewhere, and {node.id} says it has it: ignored"
+            self._events.tell(WARNING, key[0], words, node.id)
 
     def _drop(self, node: SeenNode, key: ShardKey) -> None:
         node.shards.pop(key, None)
@@ -292,56 +312,17 @@ class Shards:
             if not nodes:
                 self._where.pop(key[0], None)
 
-    def _note_state(
-        self, node: SeenNode, key: ShardKey, known: ShardStatus | None, status: ShardStatus
-    ) -> None:
-        before = known.state if known else None
-        if status.state == before:
-            return
-        where = f"on {node.id}"
-        if status.state == READY:
-            node.ready_shards.setdefault(key, self._clock.monotonic())
-            how = "is adopted" if status.adopted else "is ready"
-            self._tell(INFO, key[0], f"{how} {where}")
-        elif status.state == STOPPED:
-            self._tell(INFO, key[0], f"stopped {where}: {status.reason or 'no reason said'}")
-        elif status.state == FAILED:
-            self._note_failure(node, key, status, known_before=known is not None)
-        if status.state != READY:
-            node.ready_shards.pop(key, None)
-
-    def _note_failure(
-        self, node: SeenNode, key: ShardKey, status: ShardStatus, *, known_before: bool
-    ) -> None:
-        words = status.reason or status.cause or "it ended"
-        age = 0.0
-        if not known_before and status.since is not None:
-            age = max(0.0, self._clock.now() - status.since)
-        model = status.spec.model if status.spec else None
-        ready = node.ready_shards.get(key)
-        if ready is not None and self._clock.monotonic() - ready >= SURVIVED:
-            self.failures.forgive(model=model or "", node=node.id)
-            self._tell(PROBLEM, key[0], f"failed on {node.id}: {words}")
-        elif age < FAILED_FOR and model is not None:
-            self._failed_start(model, node.id, key[0], words, age=age)
-
-    def _failed_start(
-        self, model: str, node: str, replica: str, words: str, *, age: float = 0.0
-    ) -> None:
-        failure = self.failures.note(model, node, words, self._clock.monotonic() - age)
-        times = "" if failure.count == 1 else f" (the {failure.count}. time there)"
-        self._tell(PROBLEM, replica, f"failed on {node}{times}: {words}")
-
-    def _keep_few_failures(self, model: str | None) -> None:
-        failed = [
-            (status.since or 0.0, node, key)
-            for node in self._nodes.values()
-            for key, status in node.shards.items()
-            if status.state == FAILED and (status.spec.model if status.spec else None) == model
-        ]
-        for _, node, key in sorted(failed, key=lambda one: one[0])[:-FAILED_KEPT]:
-            self._drop(node, key)
-            self._changed((key[0],))
+    def _keep_few_failures(self, models: set[str | None]) -> None:
+        failed: dict[str | None, list[tuple[float, SeenNode, ShardKey]]] = {}
+        for node in self._nodes.values():
+            for key, status in node.shards.items():
+                if status.state == FAILED and model_of(status) in models:
+                    one = (status.since or 0.0, node, key)
+                    failed.setdefault(model_of(status), []).append(one)
+        for found in failed.values():
+            for _, node, key in sorted(found, key=lambda one: one[0])[:-FAILED_KEPT]:
+                self._drop(node, key)
+                self._changed((key[0],))
 
     def _old_failures(self) -> list[tuple[SeenNode, ShardKey]]:
         now = self._clock.now()
@@ -358,9 +339,6 @@ class Shards:
         for replica in sorted(set(replicas)):
             self._records.pop(replica, None)
             if replica not in self._where and not self.pending.of(replica):
-                self._stopping.pop(replica, None)
+                self.given_up.gone(replica)
             self._feed.mark(REPLICAS, replica)
             self._feed.touch(ROUTES)
-
-    def _tell(self, severity: str, replica: str, words: str) -> None:
-        self._events.add("replica", replica, f"{replica} {words}", severity=severity)

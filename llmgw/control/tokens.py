@@ -7,6 +7,7 @@ from llmgw.base.errors import Conflict, NotFound, Unreadable
 from llmgw.base.ids import crockford
 from llmgw.control.credentials import Entropy, id_of, make, matches, sha256
 from llmgw.control.keys import checked_name, expiry
+from llmgw.model.bounds import shortened
 from llmgw.model.keys import ADMIN, ROLES, Token
 from llmgw.store.interface import Store
 
@@ -89,7 +90,9 @@ class Tokens:
 
     def _token(self, text: str, role: str, name: str, expires: float | None) -> Token:
         if role not in ROLES:
-            raise Unreadable(f"no such role: {role!r}", hint="roles are " + ", ".join(ROLES))
+            raise Unreadable(
+                f"no such role: {shortened(role, 60)!r}", hint="roles are " + ", ".join(ROLES)
+            )
         token_id = id_of(text)
         if token_id is None:
             raise Unreadable("the text is not a token of llmgw")

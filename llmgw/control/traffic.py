@@ -11,6 +11,11 @@ from llmgw.store.interface import StoredTraffic
 Worker = tuple[str, int]
 """Boot and worker."""
 
+MOST_WORKERS = 256
+"""Workers of one gateway whose reports are kept apart; of more, the oldest are added up."""
+MOST_MODELS = 4096
+"""Models of one gateway whose past is kept."""
+
 _TOTALS = ("prompt_tokens", "completion_tokens", "retries", "client_aborts", "engine_aborts")
 
 
@@ -115,6 +120,8 @@ class Counted:
         if known is not None and _fell(known, report):
             self._fold(known)
         self._reports[worker] = report
+        if len(self._reports) > MOST_WORKERS:
+            self._fold(self._reports.pop(next(iter(self._reports))))
 
     def new_boot(self, boot: str) -> None:
         """Fold what the earlier boots counted."""
@@ -139,6 +146,8 @@ class Counted:
     def _fold(self, report: TrafficReport) -> None:
         for model in report.models:
             past, known = _still(model), self._finished.get(model.model)
+            if known is None and len(self._finished) >= MOST_MODELS:
+                continue
             self._finished[model.model] = past if known is None else added(known, past)
 
 

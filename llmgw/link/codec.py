@@ -46,6 +46,13 @@ SERVICES: Final = {service.name: service for service in (AGENT, GATEWAY)}
 GET_AUTHORITY: Final = "/llmgw.v1.JoinService/GetAuthority"
 JOIN: Final = "/llmgw.v1.JoinService/Join"
 
+SMALL: Final = 16 << 10
+"""Bytes of a message that is read as it is."""
+LIST_MOST: Final = 5000
+"""Items that are taken of one list of a larger one: more than any bound of `model.bounds`."""
+ITEMS_MOST: Final = 20_000
+"""Items that all its lists may hold: so many are read in about 50 ms."""
+
 
 def encode(record: msgspec.Struct) -> bytes:
     """Return a record's message.
@@ -63,14 +70,17 @@ def decode(data: bytes, record: type[R]) -> R:
 
     betterproto2 takes malformed messages for good ones and raises nearly anything on others. So the
     C runtime parses first, and betterproto2 sees what that one wrote again, without what it does
-    not know: every field of the type it should have, every choice made once.
+    not know: every field of the type it should have, every choice made once. What agents say is
+    never betterproto2's: a message at the limit would take it ten seconds.
 
     Raises:
         Unreadable: the bytes are not such a message, or it lacks what the record needs.
     """
     try:
         message = fast.message_class(record.__name__).FromString(data)
-        if record is AgentMessage and message.HasField("heartbeat"):
+        if record is AgentMessage:
+            if len(data) > SMALL:
+                fast.thin(message, LIST_MOST, ITEMS_MOST)
             return convert.to_record(message, record)
         message.DiscardUnknownFields()
         plain = convert.message_of(record).parse(message.SerializeToString())

@@ -1,5 +1,6 @@
 """Who a peer is: what its certificate says, and nothing else that it says."""
 
+import shlex
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ class Identity:
     """Hexadecimal, lower case, no leading zeros."""
     ends: float
     """Seconds since the epoch."""
+    begins: float | None = None
+    """The same; None without a certificate."""
 
     def __str__(self) -> str:
         return f"{self.role} {self.id}"
@@ -82,7 +85,13 @@ def identity_of(certificate: Mapping[str, Any] | None) -> Identity:
         id=subject,
         serial=format(int(certificate["serialNumber"], 16), "x"),
         ends=float(ssl.cert_time_to_seconds(certificate["notAfter"])),
+        begins=_begins(certificate),
     )
+
+
+def _begins(certificate: Mapping[str, Any]) -> float | None:
+    said = certificate.get("notBefore")
+    return None if said is None else float(ssl.cert_time_to_seconds(said))
 
 
 def check_role(identity: Identity, role: str) -> None:
@@ -107,5 +116,5 @@ def check_id(identity: Identity, claimed: str) -> None:
         raise Refused(
             f"the certificate is for {identity}, and the message says {claimed!r}",
             hint=f"start it as {identity.id}, or join it anew: "
-            f"llmgw ctl {identity.role} token {claimed}",
+            f"llmgw ctl {identity.role} token {shlex.quote(claimed)}",
         )

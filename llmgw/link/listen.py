@@ -5,6 +5,7 @@ import errno
 import os
 import socket
 import ssl
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, cast
 
 import grpclib.server
@@ -20,6 +21,9 @@ BACKLOG: Final = 4096
 
 IDLE_TIMEOUT: Final = 30.0
 """How long a connection may be open without carrying a stream; joining takes less."""
+
+Bind = Callable[[str, int], Awaitable[socket.socket]]
+"""Makes the listening socket; the event loop has to know what it is."""
 
 
 class _Server(grpclib.server.Server):
@@ -60,11 +64,18 @@ class Listener:
     Args:
         service: has grpclib's `__mapping__`.
         context: TLS; None is plaintext.
+        bind: makes the socket; see `bound`.
     """
 
-    def __init__(self, service: Any, context: ssl.SSLContext | None) -> None:  # noqa: ANN401
+    def __init__(
+        self,
+        service: Any,  # noqa: ANN401
+        context: ssl.SSLContext | None,
+        bind: Bind,
+    ) -> None:
         self._service = service
         self._context = context
+        self._bind = bind
         self._server: asyncio.AbstractServer | None = None
         self._idle: dict[asyncio.Transport, asyncio.TimerHandle | None] = {}
 
@@ -77,7 +88,7 @@ class Listener:
         if self._context is None:
             check_loopback(host)
         loop = asyncio.get_running_loop()
-        sock = await self._bound(host, port)
+        sock = await self._bind(host, port)
         tls = self._context is not None
         self._server = await loop.create_server(
             _Server(self._service, self).protocol,
@@ -121,27 +132,31 @@ class Listener:
         if timer is not None:
             timer.cancel()
 
-    async def _bound(self, host: str, port: int) -> socket.socket:
-        loop = asyncio.get_running_loop()
-        where = f"{host}:{port}"
-        try:
-            found = await loop.getaddrinfo(
-                host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-            )
-        except socket.gaierror as error:
-            raise Usage(f"{where}: no address of that name to listen on") from error
-        family, kind, protocol, _, address = found[0]
-        sock = socket.socket(family, kind, protocol)
-        try:
-            sock.setblocking(False)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            watch_unacknowledged([sock])  # what it accepts inherits the option
-            sock.bind(address)
-        except OSError as error:
-            sock.close()
-            words = os.strerror(error.errno) if error.errno else str(error)
-            hint = (
-                "another program has it; see: ss -ltnp" if error.errno == errno.EADDRINUSE else None
-            )
-            raise Usage(f"{where}: can't be listened on: {words}", hint=hint) from error
-        return sock
+
+async def bound(host: str, port: int) -> socket.socket:
+    """Return a socket of this machine that is bound to an address.
+
+    Raises:
+        Usage: it can't be.
+    """
+    loop = asyncio.get_running_loop()
+    where = f"{host}:{port}"
+    try:
+        found = await loop.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    except socket.gaierror as error:
+        raise Usage(f"{where}: no address of that name to listen on") from error
+    family, kind, protocol, _, address = found[0]
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setblocking(False)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        watch_unacknowledged([sock])  # what it accepts inherits the option
+        sock.bind(address)
+    except OSError as error:
+        sock.close()
+        words = os.strerror(error.errno) if error.errno else str(error)
+        hint = "another program has it; see: ss -ltnp" if error.errno == errno.EADDRINUSE else None
+        raise Usage(f"{where}: can't be listened on: {words}", hint=hint) from error
+    return sock

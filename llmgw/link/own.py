@@ -123,5 +123,6 @@ def own_of(files: TlsFiles, certificate: x509.Certificate) -> Own:
         id=subject,
         serial=format(certificate.serial_number, "x"),
         ends=certificate.not_valid_after_utc.timestamp(),
+        begins=certificate.not_valid_before_utc.timestamp(),
     )
     return Own(files, identity, certificate.not_valid_before_utc.timestamp())

@@ -15,7 +15,7 @@ from llmgw.link.codec import AGENT, GATEWAY, Service
 from llmgw.link.guard import peer_of, transport_of
 from llmgw.link.identity import Identity, check_role, identity_of
 from llmgw.link.joining import JoinHandler, JoinService
-from llmgw.link.listen import Listener
+from llmgw.link.listen import Bind, Listener, bound
 from llmgw.link.plain import claimed_identity
 from llmgw.link.status import to_status
 from llmgw.link.stream import CLOSE_TIMEOUT, Stream
@@ -49,6 +49,7 @@ class LinkServer:
         clock: time.
         silence: seconds without a message after which a peer is dead, until `expect_every`.
         denied: says of a certificate's serial that it no longer opens anything.
+        bind: makes the listening socket.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class LinkServer:
         clock: Clock,
         silence: float,
         denied: Callable[[str], bool] = lambda _: False,
+        bind: Bind = bound,
     ) -> None:
         self._context = context
         self._on_agent = on_agent
@@ -72,7 +74,7 @@ class LinkServer:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._stopping = False
         self._joining = JoinService(on_join, self._spawn)
-        self._listener = Listener(self, context)
+        self._listener = Listener(self, context, bind)
 
     async def start(self, host: str, port: int) -> int:
         """Listen, and return the port, which is a free one when 0 was asked for.

@@ -6,6 +6,7 @@ service,
 counts only together with its start time, so that nobody else's process is ever signalled.
 """
 
+import asyncio
 import json
 import os
 import shutil
@@ -65,10 +66,11 @@ def end(services: list[Service], states: list[str]) -> None:
         _signal(services, signal.SIGKILL)
         _within(FIRM, lambda: not _left(services))
     # Engines last: a living agent would report them lost, and be told to start others.
-    _end_engines(states, signal.SIGTERM)
-    if not _within(GENTLE, lambda: not _engines(states)):
-        _end_engines(states, signal.SIGKILL)
-        _within(FIRM, lambda: not _engines(states))
+    engines = _Engines(states)
+    engines.end(signal.SIGTERM)
+    if not _within(GENTLE, lambda: not engines.left()):
+        engines.end(signal.SIGKILL)
+        _within(FIRM, lambda: not engines.left())
 
 
 def _left(services: list[Service]) -> list[Service]:
@@ -86,15 +88,26 @@ def _signal(services: list[Service], which: signal.Signals) -> None:
                 os.kill(service.pid, which)
 
 
-def _engines(states: list[str]) -> set[int]:
-    found = SystemProcesses().with_environ
-    return {seen.group for state in states for seen in found("LLMGW_STATE", state)}
+class _Engines:
+    """The engines of the agents with these state directories."""
 
+    def __init__(self, states: list[str]) -> None:
+        self._states = states
+        self._processes = SystemProcesses()
 
-def _end_engines(states: list[str], which: signal.Signals) -> None:
-    for group in _engines(states):
-        if group != os.getpgrp():
-            SystemProcesses().signal_group(group, which)
+    def left(self) -> set[int]:
+        """Return their process groups."""
+        return asyncio.run(self._groups())
+
+    def end(self, which: signal.Signals) -> None:
+        """Signal them."""
+        for group in self.left():
+            if group != os.getpgrp():
+                self._processes.signal_group(group, which)
+
+    async def _groups(self) -> set[int]:
+        found = self._processes.with_environ
+        return {seen.group for state in self._states for seen in await found("LLMGW_STATE", state)}
 
 
 def _within(seconds: float, done: Callable[[], bool]) -> bool:

@@ -20,6 +20,9 @@ AWAY, UNHEALTHY, FOREIGN, DRAINS, CORDONS = UNAVAILABLE = (
 )
 """Why a device that nobody holds can't be given out; of several reasons the first counts."""
 
+FOREIGN_SHARE = 0.1
+"""Of a device's memory: what engines leave free of it by themselves. Others may have so much."""
+
 
 def availability(device: Device, node: Node, reading: DeviceSample | None, *, held: bool) -> str:
     """Return `held`, `free` or, of `UNAVAILABLE`, why a device can't be given out.
@@ -46,8 +49,28 @@ def availability(device: Device, node: Node, reading: DeviceSample | None, *, he
 
 
 def is_foreign(reading: DeviceSample | None) -> bool:
-    """Say whether a process that is not llmgw's computes on a device; drawing takes nothing."""
-    return any(not one.only_draws for one in (reading.foreign if reading else None) or ())
+    """Say whether others than llmgw keep a device that nobody holds.
+
+    They compute on it, or they fill its memory: drawing takes a little, and what no process is seen
+    to have is gone all the same.
+    """
+    if reading is None:
+        return False
+    if reading.foreign and any(not one.only_draws for one in reading.foreign):
+        return True
+    total = reading.memory_total_bytes
+    taken = foreign_bytes(reading) if total else None
+    return taken is not None and taken > FOREIGN_SHARE * (total or 0)
+
+
+def foreign_bytes(reading: DeviceSample) -> int | None:
+    """Return what others have of the memory of a device that nobody holds; None: not known."""
+    if not reading.foreign:
+        return reading.memory_used_bytes
+    known = [one.memory_bytes for one in reading.foreign if one.memory_bytes is not None]
+    if reading.memory_used_bytes is not None:
+        return max(reading.memory_used_bytes, sum(known))
+    return sum(known) if known else None
 
 
 def is_instance(device: Device) -> bool:

@@ -71,13 +71,47 @@ class Adapter(Written, frozen=True, kw_only=True):
     source: PackageSource | HubSource | UrlSource | PathSource | MirrorSource
 
 
+KEEP = "keep"
+REPLACE = "replace"
+DISCONNECT_POLICIES = (KEEP, REPLACE)
+
+ORIGINAL = "original"
+NEWER = "newer"
+BETTER = "better"
+ON_RETURN = (ORIGINAL, NEWER, BETTER)
+
+
 class Scaling(Written, frozen=True, kw_only=True):
-    """When replicas are added and taken away. Seconds; None is the default."""
+    """When replicas are added and taken away. Seconds; None is the default.
+
+    Each of the first three asks for as many replicas as its load needs; the most that one of them
+    asks for is wanted. One that is None asks for nothing.
+    """
 
     in_flight: int | None = None
-    """Requests a replica serves before another is wanted."""
+    """Requests that a replica serves at once before another is wanted."""
+    queued: int | None = None
+    """Requests that may wait for a replica before another is wanted."""
+    tokens_per_second: float | None = None
+    """Tokens that a replica makes in a second before another is wanted."""
     window: float | None = None
+    """How long more must be wanted before a replica is added."""
+    down_window: float | None = None
+    """How long less must be wanted before a replica is taken away."""
     idle_stop: float | None = None
+    """How long nothing may be asked of a model before it is stopped; None: it is not stopped."""
+
+
+class Disconnect(Written, frozen=True, kw_only=True):
+    """What becomes of a replica whose node is lost (LINK-6a)."""
+
+    policy: str = KEEP
+    """`keep`: its node is waited for; `replace`: another takes its place `after` some time."""
+    after: float = 300.0
+    """Seconds from the moment at which its node counts as lost."""
+    on_return: str = NEWER
+    """Which one stays when the node comes back: the `original`, the `newer`, or the `better`: the
+    one that is ready; of two that are, the one whose node scores higher."""
 
 
 class Profile(Written, frozen=True, kw_only=True):
@@ -122,6 +156,9 @@ class Model(Written, frozen=True, kw_only=True):
     adapters: tuple[Adapter, ...] = ()
     allow_pickle: bool = False
     roll_when_stale: bool = True
+    disconnect: Disconnect = Disconnect()
+    generation: int = 0
+    """Raised to replace every replica by one that is started anew, changing nothing else."""
 
 
 class CatalogEntry(Record, frozen=True, kw_only=True):

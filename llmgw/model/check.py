@@ -1,4 +1,4 @@
-"""What a written model or settings must mean, beyond their shape: every problem, with its path."""
+"""What written settings must mean, beyond their shape; and the fingerprint of what is started."""
 
 import hashlib
 import re
@@ -7,18 +7,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from llmgw.model.catalog import ENGINES, SIMULATED, Model, PackageSource, Profile, UrlSource
+from llmgw.model.catalog import ENGINES, Model, Profile
+from llmgw.model.catalog_check import check_sha256
 from llmgw.model.record import Problem
 from llmgw.model.settings import LAUNCHERS, EngineOrder, Settings
-
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-_NAME_MOST = 200
-_PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
-
-
-def check_model(model: Model) -> tuple[Problem, ...]:
-    """Return every problem of a model, each with its path; empty when there is none."""
-    return tuple(_model(model))
 
 
 def check_settings(settings: Settings) -> tuple[Problem, ...]:
@@ -34,115 +26,12 @@ def fingerprint(model: Model, profile: Profile) -> str:
     started_with = msgspec.structs.replace(
         profile, replicas=1, max_replicas=None, scaling=None, priority=0, node_selector={}
     )
-    text = msgspec.json.encode(
-        [model.name, model.source, model.adapters, model.allow_pickle, started_with], order="sorted"
-    )
+    what: list[object] = [model.name, model.source, model.adapters, model.allow_pickle]
+    what.append(started_with)
+    if model.generation:  # left out at 0, so that what was started by an older llmgw still matches
+        what.append(model.generation)
+    text = msgspec.json.encode(what, order="sorted")
     return hashlib.sha256(text).hexdigest()[:16]
-
-
-def _model(model: Model) -> Iterator[Problem]:
-    if not model.name.strip() or model.name != model.name.strip():
-        yield Problem(path="name", words="must not be empty or begin or end with a space")
-    if len(model.name) > _NAME_MOST or not model.name.isprintable():
-        yield Problem(path="name", words=f"at most {_NAME_MOST} printable characters")
-    if not model.profiles:
-        yield Problem(path="profiles", words="at least one profile is needed")
-    yield from _source(model)
-    seen: set[str] = set()
-    for number, profile in enumerate(model.profiles):
-        path = f"profiles[{number}]"
-        if profile.name in seen:
-            yield Problem(path=f"{path}.name", words=f"{profile.name!r} is there twice")
-        seen.add(profile.name)
-        yield from _profile(profile, model, path)
-
-
-def _source(model: Model) -> Iterator[Problem]:
-    source = model.source
-    match source:
-        case PackageSource():
-            if not source.packages:
-                yield Problem(path="source.packages", words="at least one package is needed")
-            if not source.parts:
-                yield Problem(path="source.parts", words="at least one part is needed")
-            if "/" in source.file or source.file in {"", ".", ".."}:
-                yield Problem(path="source.file", words=f"{source.file!r} is not a file name")
-            yield from _sha256("source.sha256", source.sha256)
-            for number, package in enumerate(source.packages):
-                yield from _sha256(f"source.packages[{number}].sha256", package.sha256)
-        case UrlSource():
-            if not source.url.startswith(("https://", "http://")):
-                yield Problem(path="source.url", words=f"{source.url!r} is not an http(s) address")
-            if source.sha256 is not None:
-                yield from _sha256("source.sha256", source.sha256)
-            if source.url.lower().endswith(_PICKLES) and not model.allow_pickle:
-                yield Problem(
-                    path="source.url",
-                    words="is a pickle, which can run code; set allow_pickle: true to let it in",
-                )
-        case _:
-            pass
-
-
-def _sha256(path: str, text: str) -> Iterator[Problem]:
-    if not _SHA256.fullmatch(text):
-        yield Problem(path=path, words=f"{text!r} is not a sha256 (64 hexadecimal digits)")
-
-
-def _profile(profile: Profile, model: Model, path: str) -> Iterator[Problem]:
-    if profile.engine not in ENGINES:
-        known = ", ".join(ENGINES)
-        yield Problem(path=f"{path}.engine", words=f"{profile.engine!r} is none of {known}")
-    if model.source is None and profile.engine != SIMULATED:
-        yield Problem(path="source", words=f"the engine {profile.engine!r} needs weights")
-    yield from _bounds(profile, path)
-    on_cpu = profile.gpus == 0 and profile.engine != SIMULATED
-    if on_cpu and profile.min_memory_gb is None:
-        yield Problem(
-            path=f"{path}.min_memory_gb",
-            words="a model on the CPU must say how much memory it needs",
-        )
-    yield from _parallelism(profile, path)
-
-
-def _bounds(profile: Profile, path: str) -> Iterator[Problem]:
-    bounds: tuple[tuple[str, float | None, float, float], ...] = (
-        ("gpus", profile.gpus, 0, 1024),
-        ("nodes", profile.nodes, 1, 256),
-        ("replicas", profile.replicas, 0, 10_000),
-        ("max_replicas", profile.max_replicas, max(profile.replicas, 1), 10_000),
-        ("context", profile.context, 1, 100_000_000),
-        ("concurrency", profile.concurrency, 1, 100_000),
-        ("cpu_cores", profile.cpu_cores, 1, 100_000),
-        ("min_memory_gb", profile.min_memory_gb, 0, 10_000_000),
-        ("disk_gb", profile.disk_gb, 0, 10_000_000),
-        ("ready_timeout", profile.ready_timeout, 1, 86_400),
-        ("priority", profile.priority, -1000, 1000),
-    )
-    for name, value, least, most in bounds:
-        if value is not None and not least <= value <= most:
-            yield Problem(
-                path=f"{path}.{name}", words=f"{value:g} is not between {least:g} and {most:g}"
-            )
-
-
-def _parallelism(profile: Profile, path: str) -> Iterator[Problem]:
-    tensor = profile.tensor_parallel or 1
-    pipeline = profile.pipeline_parallel or 1
-    if min(tensor, pipeline) < 1:
-        yield Problem(path=f"{path}.tensor_parallel", words="must be at least 1")
-    elif tensor * pipeline > 1 and tensor * pipeline != profile.gpus * profile.nodes:
-        yield Problem(
-            path=f"{path}.gpus",
-            words=f"tensor x pipeline parallel is {tensor * pipeline}, "
-            f"gpus x nodes is {profile.gpus * profile.nodes}",
-        )
-    mig = any("-mig-" in name for name in profile.device_classes)
-    if mig and max(profile.gpus, profile.nodes, tensor, pipeline) > 1:
-        yield Problem(
-            path=f"{path}.gpus",
-            words="a MIG class takes one instance: gpus, nodes, tp and pp are 1",
-        )
 
 
 def _settings(settings: Settings) -> Iterator[Problem]:
@@ -171,6 +60,9 @@ def _settings(settings: Settings) -> Iterator[Problem]:
         yield Problem(path="cluster.name", words=f"{name!r} is not a name of a-z, 0-9 and -")
     yield from _address("discovery.dcgm_exporter", settings.discovery.dcgm_exporter)
     yield from _address("prometheus.url", settings.prometheus.url)
+    if "?" in settings.prometheus.url or "#" in settings.prometheus.url:
+        words = "must not have a ?query or a #fragment: the API's own path is put behind it"
+        yield Problem(path="prometheus.url", words=words)
     for engine, order in settings.engines.items():
         if engine not in ENGINES:
             known = ", ".join(ENGINES)
@@ -203,7 +95,7 @@ def _builds(path: str, order: EngineOrder) -> Iterator[Problem]:
     for number, build in enumerate(order.builds):
         where = f"{path}[{number}]"
         for index, package in enumerate(build.packages):
-            yield from _sha256(f"{where}.packages[{index}].sha256", package.sha256)
+            yield from check_sha256(f"{where}.packages[{index}].sha256", package.sha256)
         for part in (build.program, *build.libraries):
             if part.startswith("/") or ".." in part.split("/"):
                 yield Problem(path=where, words=f"{part!r} must lie inside the packages")

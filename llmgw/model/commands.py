@@ -1,8 +1,9 @@
 """What a control plane asks of an agent, and what the agent answers."""
 
+from llmgw.model.catalog import HubSource, MirrorSource, PackageSource, PathSource, UrlSource
 from llmgw.model.record import Record
 from llmgw.model.settings import NodeSettings
-from llmgw.model.shard import ShardSpec
+from llmgw.model.shard import Progress, ShardSpec
 
 
 class StartShard(Record, frozen=True, kw_only=True, tag_field="kind", tag="start_shard"):
@@ -48,7 +49,22 @@ class RemoveWeights(Record, frozen=True, kw_only=True, tag_field="kind", tag="re
     names: tuple[str, ...]
 
 
-Request = StartShard | StopShard | ApplySettings | ReadLogs | CancelRequest | RemoveWeights
+class FetchWeights(Record, frozen=True, kw_only=True, tag_field="kind", tag="fetch_weights"):
+    """Have the weights of a source here, or only see whether they can be had.
+
+    Repeating it changes nothing. Answered at once with how far it is; what nobody asks for again
+    is let go after a minute or two.
+    """
+
+    source: PackageSource | HubSource | UrlSource | PathSource | MirrorSource | None
+    """None: of a kind that this version does not know."""
+    check_only: bool = False
+    """Fetch nothing: say whether they are here, or whether something speaks against fetching."""
+
+
+Request = (
+    StartShard | StopShard | ApplySettings | ReadLogs | CancelRequest | RemoveWeights | FetchWeights
+)
 
 FEATURE_OF: dict[type, str] = {
     StartShard: "shards",
@@ -57,8 +73,12 @@ FEATURE_OF: dict[type, str] = {
     ReadLogs: "logs",
     CancelRequest: "logs",
     RemoveWeights: "remove_weights",
+    FetchWeights: "fetch",
 }
 """The feature that an agent must list before it is sent a request of that kind."""
+
+NVLINK_DOMAIN = "nvlink_domain"
+"""The feature of an agent that tells engines of the NVLink domain that a `ShardSpec` names."""
 
 
 class Command(Record, frozen=True, kw_only=True):
@@ -68,7 +88,14 @@ class Command(Record, frozen=True, kw_only=True):
     id: str
     deadline: float
     request: (
-        StartShard | StopShard | ApplySettings | ReadLogs | CancelRequest | RemoveWeights | None
+        StartShard
+        | StopShard
+        | ApplySettings
+        | ReadLogs
+        | CancelRequest
+        | RemoveWeights
+        | FetchWeights
+        | None
     )
 
 
@@ -92,6 +119,26 @@ class WeightsRemoved(Record, frozen=True, kw_only=True, tag_field="kind", tag="w
     refused: tuple[str, ...]
 
 
+HELD = "held"
+ABSENT = "absent"
+CHECKING = "checking"
+FETCHING = "fetching"
+FAILED = "failed"
+WEIGHTS_STATES = (HELD, ABSENT, CHECKING, FETCHING, FAILED)
+
+
+class WeightsState(Record, frozen=True, kw_only=True, tag_field="kind", tag="weights_state"):
+    """How far the weights of a source are on a node."""
+
+    state: str
+    """`held`, `absent` (nothing speaks against fetching them), `checking`, `fetching`, `failed`."""
+    size_bytes: int | None = None
+    """Of what is held."""
+    progress: Progress | None = None
+    words: str | None = None
+    """Why it failed. It is said once: who asks again has it tried again."""
+
+
 class Declined(Record, frozen=True, kw_only=True, tag_field="kind", tag="declined"):
     """The agent said no: in its own words, with what to do."""
 
@@ -106,7 +153,7 @@ class Reply(Record, frozen=True, kw_only=True):
     """The answer to the command with that id."""
 
     id: str
-    answer: Accepted | LogsRead | WeightsRemoved | Declined | None
+    answer: Accepted | LogsRead | WeightsRemoved | Declined | WeightsState | None
 
 
 class LogLines(Record, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""How devices, ports and probes are, in words: commands and console say the same.
+"""How devices and ports are, in words: commands and console say the same.
 
 A fact is either calm or something that a person should look at. What is not known has no fact, but
 where its absence is the point: a device that does not tell of its health is said to be silent.
@@ -6,6 +6,9 @@ where its absence is the point: a device that does not tell of its health is sai
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+import msgspec
+
+from llmgw.model.cause import ASKS_FOR, PAGE_WAITS, ROW_FAILED, ROW_WAITS, driver_error, same
 from llmgw.model.device import (
     GPU,
     MIG,
@@ -18,7 +21,7 @@ from llmgw.model.device import (
     card_number,
 )
 from llmgw.model.fabric import NvlinkDomain, Port
-from llmgw.model.node import ProbeState
+from llmgw.model.node import Heartbeat, Inventory
 from llmgw.model.record import Record
 
 Ages = Callable[[float | None], str]
@@ -35,7 +38,7 @@ XID_ACTIONS = {
 _COMPLETED, _SUCCESS = "completed", "success"
 """What a GPU says of its fabric when it is joined, in whatever case."""
 
-_BAD_THROTTLES = ("hardware slowdown", "heat (software)", "heat (hardware)", "power brake")
+BAD_THROTTLES = ("hardware slowdown", "heat (software)", "heat (hardware)", "power brake")
 _FAULTS = frozenset(
     {
         "VL15_dropped",
@@ -68,7 +71,9 @@ def device_facts(
     now: float,
     ages: Ages,
 ) -> tuple[Fact, ...]:
-    """Return everything about a device's condition, what is wrong first.
+    """Return everything about a device's condition, what is wrong first, one cause once.
+
+    A driver error is told with how often and when it happened, anything else with what to do.
 
     Args:
         device: it.
@@ -78,12 +83,57 @@ def device_facts(
         now: seconds since the epoch.
         ages: how a duration is written.
     """
-    found = [Fact(words=words, wrong=True) for words in device.unhealthy or ()]
-    found += foreign_facts(reading)
-    found += faults(health, reading, now=now, ages=ages)
+    found = [*foreign_facts(reading), *faults(health, reading, now=now, ages=ages)]
     found += [] if device.pci is None else _pci(device.pci)
     found += [] if device.nvlink is None else fabric_facts(device.nvlink, domain)
+    found = _once(device.unhealthy or (), found)
     return (*(one for one in found if one.wrong), *(one for one in found if not one.wrong))
+
+
+def conditions(
+    inventory: Inventory, beat: Heartbeat | None, *, now: float, ages: Ages
+) -> tuple[tuple[Device, tuple[Fact, ...]], ...]:
+    """Return a node's devices in their order, cards that are cut among them, each with its facts.
+
+    What is wrong with a card is not told of its instances again.
+
+    Args:
+        inventory: what the node has.
+        beat: its last heartbeat; None: it is not heard.
+        now: seconds since the epoch.
+        ages: how a duration is written.
+    """
+    health = {one.uuid: one for one in (beat.health if beat else None) or ()}
+    readings = {one.uuid: one for one in (beat.devices if beat else None) or ()}
+    told: dict[str, tuple[Fact, ...]] = {}
+    devices = with_cards(inventory.devices or ())
+    for device in devices:
+        of_card = told.get(device.card_uuid or "", ())
+        own = device if not of_card else _without(device, of_card)
+        told[device.uuid] = device_facts(
+            own,
+            health.get(device.uuid),
+            readings.get(device.uuid),
+            inventory.nvlink_domain,
+            now=now,
+            ages=ages,
+        )
+    return tuple((device, told[device.uuid]) for device in devices)
+
+
+def _without(device: Device, of_card: Sequence[Fact]) -> Device:
+    told = [one.words for one in of_card if one.wrong]
+    reasons = device.unhealthy
+    own = reasons and tuple(one for one in reasons if not any(same(one, it) for it in told))
+    return msgspec.structs.replace(device, unhealthy=own)
+
+
+def _once(reasons: Sequence[str], facts: Sequence[Fact]) -> list[Fact]:
+    """Return why a device is out of order and what it tells, without what both say."""
+    errors = {driver_error(fact.words) for fact in facts if fact.wrong} - {None}
+    why = [reason for reason in reasons if driver_error(reason) not in errors]
+    told = [fact for fact in facts if not any(same(reason, fact.words) for reason in why)]
+    return [*(Fact(words=reason, wrong=True) for reason in why), *told]
 
 
 def faults(
@@ -166,21 +216,6 @@ def port_network(port: Port) -> str:
     return port.network or ""
 
 
-def by_trouble(probes: Iterable[ProbeState]) -> tuple[ProbeState, ...]:
-    """Return probes with those first that fail, the one that fails longest before the others."""
-    return tuple(sorted(probes, key=lambda one: (one.error is None, -(one.failing or 0.0))))
-
-
-def probe_fact(probe: ProbeState, ages: Ages) -> Fact:
-    """Return how a source of facts is doing, since when, and why."""
-    read = "never read" if probe.age is None else f"read {ages(probe.age)} ago"
-    each = "" if probe.period is None else f", each {probe.period:g}s"
-    if probe.error is None:
-        return Fact(words=f"{read}{each}" if probe.age is not None else f"nothing read{each}")
-    since = "" if probe.failing is None else f" for {ages(probe.failing)}"
-    return Fact(words=f"fails{since}: {probe.error}; {read}{each}", wrong=True)
-
-
 def with_cards(devices: Iterable[Device]) -> tuple[Device, ...]:
     """Return devices by number, before a card's instances the card itself.
 
@@ -233,7 +268,7 @@ def _throttles(reading: DeviceSample | None) -> Iterator[Fact]:
     reasons = (reading.throttle_reasons if reading else None) or ()
     if reasons and reasons != ("idle",):
         slowed = [reason for reason in reasons if reason != "idle"]
-        bad = any(reason in _BAD_THROTTLES for reason in slowed)
+        bad = any(reason in BAD_THROTTLES for reason in slowed)
         yield Fact(words=f"slowed down: {', '.join(slowed)}", wrong=bad)
 
 
@@ -249,8 +284,9 @@ def _xid(xid: Xid, now: float, ages: Ages) -> Fact:
 
 
 def _asked(health: DeviceHealth) -> Iterator[Fact]:
-    if health.recovery_action not in {None, "none"}:
-        yield Fact(words=f"the driver asks for: {health.recovery_action}", wrong=True)
+    action = health.recovery_action
+    if action is not None and action != "none":
+        yield Fact(words=ASKS_FOR.get(action, f"the driver asks for: {action}"), wrong=True)
 
 
 def _ecc(health: DeviceHealth | None, reading: DeviceSample | None) -> Iterator[Fact]:
@@ -276,11 +312,11 @@ def _ecc(health: DeviceHealth | None, reading: DeviceSample | None) -> Iterator[
 
 def _rows(health: DeviceHealth) -> Iterator[Fact]:
     if health.remap_failed:
-        yield Fact(words="a row could not be remapped", wrong=True)
+        yield Fact(words=ROW_FAILED, wrong=True)
     if health.remap_pending:
-        yield Fact(words="a row waits for a reset to be remapped", wrong=True)
+        yield Fact(words=ROW_WAITS, wrong=True)
     if health.retire_pending:
-        yield Fact(words="a page waits for a reset to be retired", wrong=True)
+        yield Fact(words=PAGE_WAITS, wrong=True)
     rows = _pair(health.remapped_corrected, health.remapped_uncorrected)
     pages = _pair(health.retired_corrected, health.retired_uncorrected)
     for pair, what in ((rows, "rows remapped"), (pages, "pages retired")):

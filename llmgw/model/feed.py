@@ -12,7 +12,8 @@ MODELS = "models"
 KEYS = "keys"
 SETTINGS = "settings"
 EVENTS = "events"
-TOPICS = (NODES, SAMPLES, REPLICAS, ROUTES, MODELS, KEYS, SETTINGS, EVENTS)
+JOBS = "jobs"
+TOPICS = (NODES, SAMPLES, REPLICAS, ROUTES, MODELS, KEYS, SETTINGS, EVENTS, JOBS)
 
 
 class Position(Record, frozen=True, kw_only=True):

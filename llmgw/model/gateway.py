@@ -4,6 +4,8 @@ from llmgw.model.record import Record
 
 REACHED = "reached"
 """Feature of a gateway: it tells which place of the feed its workers serve by."""
+LOADS = "loads"
+"""Feature of a gateway: it tells what it has in flight at each replica."""
 
 
 class Endpoint(Record, frozen=True, kw_only=True):
@@ -31,6 +33,8 @@ class Route(Record, frozen=True, kw_only=True):
     """Replicas that the catalog wants; 0 endpoints with some wanted means `wait or 503`."""
     reason: str | None = None
     """Why nothing serves it, in words."""
+    holds: bool = False
+    """A request that comes while nothing serves it waits at the gateway: it starts the model."""
 
 
 class GatewayConfig(Record, frozen=True, kw_only=True):
@@ -43,6 +47,10 @@ class GatewayConfig(Record, frozen=True, kw_only=True):
     first_byte_timeout: float
     idle_timeout: float
     client_timeout: float
+    held_most: int = 0
+    """Requests for one model that wait at one worker while it starts; more are answered 503."""
+    held_for: float = 0.0
+    """Seconds for which one waits."""
 
 
 class Histogram(Record, frozen=True, kw_only=True):
@@ -87,6 +95,31 @@ class TrafficReport(Record, frozen=True, kw_only=True):
     models: tuple[ModelTraffic, ...]
 
 
+class ReplicaLoad(Record, frozen=True, kw_only=True):
+    """Requests that a gateway has at a replica now."""
+
+    replica: str
+    in_flight: int
+
+
+class ModelQueue(Record, frozen=True, kw_only=True):
+    """Requests that wait at a gateway for a model that nothing serves yet."""
+
+    model: str
+    queued: int
+
+
+class LoadReport(Record, frozen=True, kw_only=True):
+    """What a gateway has in flight now, over all its workers.
+
+    The newest replaces the older one; what it does not name is nothing. Feature `loads`.
+    """
+
+    gateway: str
+    replicas: tuple[ReplicaLoad, ...] = ()
+    queues: tuple[ModelQueue, ...] = ()
+
+
 class GatewayRegister(Record, frozen=True, kw_only=True):
     """A gateway's first message on a stream."""
 
@@ -116,3 +149,5 @@ class Gateway(Record, frozen=True, kw_only=True):
     workers: int | None = None
     peer: str | None = None
     since: float | None = None
+    certificate_ends: float | None = None
+    certificate_begins: float | None = None

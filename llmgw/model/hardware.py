@@ -18,9 +18,11 @@ class HardwareChange(Record, frozen=True, kw_only=True):
     id: str
     """Rises with each change."""
     at: float
-    """When it began."""
+    """When the control plane first heard of it."""
     until: float
     """When it was last seen to go on."""
+    happened: float | None = None
+    """When it began by what the machine says; None: it does not say, and `at` is as near."""
     node: str
     kind: str
     """`master`, `port` or `xid`."""
@@ -36,3 +38,8 @@ class HardwareChange(Record, frozen=True, kw_only=True):
     reading: int | None = None
     """What the device's own counter stood at then; it may begin anew."""
     words: str
+
+    @property
+    def when(self) -> float:
+        """Return when it began, as near as is known."""
+        return self.at if self.happened is None else self.happened

@@ -2,7 +2,7 @@
 
 from llmgw.model.commands import Command, LogLines, Reply
 from llmgw.model.feed import Batch, Follow, Position
-from llmgw.model.gateway import EndpointDown, GatewayRegister, TrafficReport
+from llmgw.model.gateway import EndpointDown, GatewayRegister, LoadReport, TrafficReport
 from llmgw.model.keys import UsageReport
 from llmgw.model.node import Heartbeat, Inventory, Register
 from llmgw.model.record import Record
@@ -112,6 +112,8 @@ class GatewayMessage(Record, frozen=True, kw_only=True):
     certificate_request: CertificateRequest | None = None
     reached: Position | None = None
     """All workers serve by the table of this place in the feed. Feature `reached`."""
+    loads: LoadReport | None = None
+    """Feature `loads`."""
 
 
 class GatewayControl(Record, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ import msgspec
 from llmgw.model.device import Device, DeviceHealth, DeviceSample
 from llmgw.model.fabric import NvlinkDomain, Port, SubnetManager
 from llmgw.model.record import Record
+from llmgw.model.shape import ModelShape
 from llmgw.model.shard import ShardStatus, ShardUse
 
 READY = "ready"
@@ -73,6 +74,8 @@ class WeightsHeld(Record, frozen=True, kw_only=True):
     shared: bool | None = None
     by_llmgw: bool | None = None
     complete: bool | None = None
+    shape: ModelShape | None = None
+    """What the model is made of; None where nobody could read it."""
 
 
 class Sensor(Record, frozen=True, kw_only=True):
@@ -190,6 +193,7 @@ class Node(Record, frozen=True, kw_only=True):
     """Of a node that is not ready; a ready node was heard within an interval."""
     inventory: Inventory = Inventory()
     certificate_ends: float | None = None
+    certificate_begins: float | None = None
 
 
 class Sample(Record, frozen=True, kw_only=True):

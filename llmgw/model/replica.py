@@ -1,11 +1,13 @@
 """One running copy of a model under one profile, as the fleet rebuilds it from reports."""
 
 from llmgw.model.record import Record
-from llmgw.model.shard import STOPPING, ComputeReport, Progress
+from llmgw.model.shard import FAILED, STOPPED, STOPPING, ComputeReport, Progress
 
 DRAINING = "draining"
 LEAVING = frozenset({DRAINING, STOPPING})
 """States of a replica that is being stopped: it no longer counts and still holds what it has."""
+OVER = frozenset({FAILED, STOPPED})
+"""States of a replica of which nothing runs any more."""
 
 
 class ReplicaShard(Record, frozen=True, kw_only=True):
@@ -27,6 +29,8 @@ class ReplicaShard(Record, frozen=True, kw_only=True):
     compute: ComputeReport | None = None
     memory_bytes: int | None = None
     cpu_cores: int | None = None
+    last_lines: tuple[str, ...] | None = None
+    """The end of its engine's output, where that ended by itself or hangs."""
 
 
 class Replica(Record, frozen=True, kw_only=True):

@@ -64,6 +64,13 @@ class ReconcileSettings(Written, frozen=True, kw_only=True):
     """
     start_grace: float = 30.0
     """How long a start command may stay unreported before it counts as lost."""
+    drain_limit: float = 600.0
+    """How long a replica that is given up may go on with the replies that it has begun."""
+    losses_accepted_before: float = 0.0
+    """Seconds since the epoch: nodes that were last heard before then are no mass loss.
+
+    Set by `llmgw ctl node accept-loss`, to have replicas placed anew although many nodes are lost.
+    """
 
 
 class ServingSettings(Written, frozen=True, kw_only=True):
@@ -86,6 +93,10 @@ class GatewaySettings(Written, frozen=True, kw_only=True):
     """Of a reply: between two pieces of it."""
     client_timeout: float = 60.0
     """Of a client: to send its request head and body, and between requests."""
+    held_most: int = 100
+    """Requests for a model that is started by the first of them: so many wait at one worker."""
+    held_for: float = 300.0
+    """How long each of them waits for the model before it is answered 503."""
 
 
 class CertificateSettings(Written, frozen=True, kw_only=True):

@@ -81,6 +81,13 @@ class ShardSpec(Record, frozen=True, kw_only=True):
     allow_pickle: bool | None = None
     kv_events: bool | None = None
     rendezvous: Rendezvous | None = None
+    nvlink_domain: str | None = None
+    """The NVLink domain in which the cards of all its replica's shards are: `cluster/clique`; None:
+    they reach each other over the network."""
+    network_ports: tuple[str, ...] = ()
+    """This node's ports on the one network of all its replica's shards: `mlx5_0/1`."""
+    disk_bytes: int | None = None
+    """What its weights take of the node's disk where they are not held yet."""
 
 
 class Progress(Record, frozen=True, kw_only=True):

@@ -1,11 +1,20 @@
 """What is wrong with a node, in words, one cause once: commands, console and API say the same."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from llmgw.model.condition import Ages, by_trouble, fabric_facts, faults, names_of, with_cards
+from llmgw.model.cause import same
+from llmgw.model.condition import Ages, fabric_facts, faults, names_of, with_cards
 from llmgw.model.device import MIG, Device
 from llmgw.model.node import READY, Heartbeat, Inventory, Node, ProbeState
+from llmgw.model.probes import by_trouble
+
+MASS_LOSS = "mass loss"
+"""The subject of many nodes that were lost together."""
+
+CERTIFICATE_LEFT = 0.25
+"""Of its life: a certificate with less left should have been renewed at a third, and was not."""
+CERTIFICATE_LATE = 5 * 86_400.0
+"""Seconds before its end at which one of unknown life is late."""
 
 
 def reasons(devices: Iterable[Device]) -> dict[str, list[Device]]:
@@ -15,6 +24,17 @@ def reasons(devices: Iterable[Device]) -> dict[str, list[Device]]:
         for words in dict.fromkeys(device.unhealthy or ()):
             found.setdefault(words, []).append(device)
     return found
+
+
+def named(device: Device) -> str:
+    """Return what people call a device, and what it is: `gpu0 (NVIDIA H100)`."""
+    what = device.name or device.device_class or device.uuid
+    return device.shown if what == device.shown else f"{device.shown} ({what})"
+
+
+def named_together(devices: Sequence[Device]) -> str:
+    """Return what people call devices of which the same is told: one with what it is."""
+    return named(devices[0]) if len(devices) == 1 else names_of(devices)
 
 
 def unsaid(inventory: Inventory, health: Sequence[str] = ()) -> tuple[str, ...]:
@@ -36,8 +56,21 @@ def health_of(node: Node) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*node.health, *unsaid(node.inventory, node.health))))
 
 
+def of_machine(node: Node) -> tuple[str, ...]:
+    """Return of what is wrong with a node by its record what is not the matter of a device.
+
+    A page that tells of each device says what is wrong with those there.
+    """
+    devices = {
+        f"{name}: {words}"
+        for words, found in reasons(node.inventory.devices or ()).items()
+        for name in (names_of(found), named_together(found))
+    }
+    return tuple(words for words in health_of(node) if words not in devices)
+
+
 def troubles(node: Node, heartbeat: Heartbeat | None, *, now: float, ages: Ages) -> tuple[str, ...]:
-    """Return all that is wrong with a node: by its record, its readings and its sources of facts.
+    """Return all that is wrong with a node: record, certificate, readings, sources of facts.
 
     Args:
         node: it.
@@ -46,9 +79,15 @@ def troubles(node: Node, heartbeat: Heartbeat | None, *, now: float, ages: Ages)
         ages: how a duration is written.
     """
     beat = heartbeat if node.liveness == READY else None
+    certificate = _certificate(node, now, ages)
     if beat is None:
-        return health_of(node)
-    found = (*health_of(node), *_of_devices(node, beat, now, ages), *_of_probes(beat, ages))
+        return (*health_of(node), *certificate)
+    found = (
+        *health_of(node),
+        *certificate,
+        *_of_devices(node, beat, now, ages),
+        *probe_troubles(beat, ages),
+    )
     return tuple(dict.fromkeys(found))
 
 
@@ -61,11 +100,23 @@ def short(words: Sequence[str], width: int) -> str:
     return f"{first} and {len(others)} more" if others else first
 
 
+def _certificate(node: Node, now: float, ages: Ages) -> tuple[str, ...]:
+    begins, ends = node.certificate_begins, node.certificate_ends
+    if ends is None:
+        return ()
+    late = CERTIFICATE_LATE if begins is None else CERTIFICATE_LEFT * (ends - begins)
+    if ends - now >= late:
+        return ()
+    left = f"ends in {ages(ends - now)}" if ends > now else "has ended"
+    return (f"its certificate {left} and was not renewed",)
+
+
 def _of_devices(node: Node, beat: Heartbeat, now: float, ages: Ages) -> Iterator[str]:
     health = {one.uuid: one for one in beat.health or ()}
     readings = {one.uuid: one for one in beat.devices or ()}
     found: dict[str, list[Device]] = {}
-    for device in with_cards(node.inventory.devices or ()):
+    devices = with_cards(node.inventory.devices or ())
+    for device in devices:
         if device.kind == MIG:
             continue  # what is wrong is wrong with its card
         wear, reading = health.get(device.uuid), readings.get(device.uuid)
@@ -73,20 +124,22 @@ def _of_devices(node: Node, beat: Heartbeat, now: float, ages: Ages) -> Iterator
         if device.nvlink is not None:
             told += fabric_facts(device.nvlink, node.inventory.nvlink_domain)
         for fact in told:
-            if fact.wrong and not _named(fact.words, device):
+            if fact.wrong and not _named(fact.words, device, devices):
                 found.setdefault(fact.words, []).append(device)
     yield from (f"{names_of(devices)}: {words}" for words, devices in found.items())
 
 
-def _named(words: str, device: Device) -> bool:
-    """Say whether a device's own reasons name that driver error already: `XID 79 once …`."""
-    kind, number, *_ = (*words.split(), "", "")
-    if kind != "XID" or not number.isdecimal():
-        return False
-    return any(re.search(rf"\bXID {number}\b", one) for one in device.unhealthy or ())
+def _named(words: str, card: Device, devices: Sequence[Device]) -> bool:
+    """Say whether the reasons of a card, or of its instances, have that cause already."""
+    return any(
+        same(reason, words)
+        for one in devices
+        if card.uuid in {one.uuid, one.card_uuid}
+        for reason in one.unhealthy or ()
+    )
 
 
-def _of_probes(beat: Heartbeat, ages: Ages) -> Iterator[str]:
+def probe_troubles(beat: Heartbeat, ages: Ages) -> Iterator[str]:
     """Yield the sources of facts that fail, those together that fail with the same words."""
     failing: dict[str, list[ProbeState]] = {}
     for probe in by_trouble(beat.probes or ()):

@@ -28,6 +28,13 @@ def cache_name(source: PackageSource | HubSource | UrlSource | PathSource | Mirr
     return f"w-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
 
+def held_as(
+    source: PackageSource | HubSource | UrlSource | PathSource | MirrorSource,
+) -> str:
+    """Return what a node that holds a source's weights calls them: a path, or the cache name."""
+    return source.path if isinstance(source, PathSource) else cache_name(source)
+
+
 def is_cache_name(name: str) -> bool:
     """Say whether a directory name has the form that `cache_name` gives."""
     return _CACHE_NAME.match(name) is not None

@@ -14,10 +14,16 @@ from llmgw.base.errors import Unreadable
 
 T = TypeVar("T")
 
+_NOT_ASCII = re.compile(r"[\x7f-\U0010ffff]")
 _UNKNOWN = re.compile(
     r"Object contains unknown field `(?P<name>[^`]*)`(?: - at `(?P<path>[^`]*)`)?"
 )
 _TOO_DEEP = "too many levels inside each other"
+_BOUND = re.compile(
+    r"Expected `(?P<type>\w+)` (?P<length>of length )?(?P<sign><=|>=|<|>) (?P<to>[-+.e\d]+)"
+)
+"""How msgspec says that a value is out of its bounds."""
+_SIGNS = {"<=": "at most", ">=": "at least", "<": "less than", ">": "more than"}
 _AT = re.compile(r"^(?P<words>.*?)(?: - at `(?P<path>[^`]*)`)?$", re.DOTALL)
 
 
@@ -81,10 +87,28 @@ def read_plain(value: object, type_: type[T], where: str) -> T:
 
 
 def to_yaml(record: object) -> str:
-    """Return a record as YAML, fields in their order, defaults included."""
+    """Return a record as YAML, fields in their order, defaults included.
+
+    Characters that are not printable are escaped: none of them steers a terminal.
+    """
     import yaml
 
-    return yaml.safe_dump(msgspec.to_builtins(record), sort_keys=False, allow_unicode=True)
+    class Dumper(yaml.SafeDumper):
+        pass
+
+    def text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+        # Only in double quotes there are escapes.
+        style = None if value.replace("\n", "").isprintable() else '"'
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+    Dumper.add_representer(str, text)
+    data = msgspec.to_builtins(record)
+    said = yaml.dump(data, Dumper=Dumper, sort_keys=False, allow_unicode=True)
+    return said if said.isascii() else _NOT_ASCII.sub(_escaped, said)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return match[0] if match[0].isprintable() else f"\\U{ord(match[0]):08X}"
 
 
 def layered(
@@ -159,10 +183,29 @@ def _explained(error: msgspec.ValidationError, type_: object, where: str) -> Unr
         return Unreadable(
             f"{where}: {path}: no such field", hint=f"did you mean {near[0]!r}?" if near else None
         )
-    found = _AT.match(text)
-    words = found["words"] if found else text
+    return Unreadable(f"{where}: {said_of(error)}")
+
+
+def said_of(error: msgspec.ValidationError) -> str:
+    """Return what is wrong with a value, behind its path: `name: has more than 253 characters`."""
+    found = _AT.match(str(error))
+    words = found["words"] if found else str(error)
     path = (found["path"] if found and found["path"] else "").removeprefix("$").removeprefix(".")
-    return Unreadable(f"{where}: {path}: {words}" if path else f"{where}: {words}")
+    return f"{path}: {bound_words(words)}" if path else bound_words(words)
+
+
+def bound_words(words: str) -> str:
+    """Return in plain words that a value is out of its bounds; anything else as it is."""
+    bound = _BOUND.fullmatch(words)
+    if bound is None:
+        return words
+    sign, to = bound["sign"], bound["to"]
+    if bound["length"] is None:
+        return f"must be {_SIGNS[sign]} {float(to):.16g}"
+    what = {"str": "characters", "bytes": "bytes"}.get(bound["type"], "items")
+    if sign == "<=":
+        return f"has more than {to} {what}"
+    return "must not be empty" if to == "1" else f"has fewer than {to} {what}"
 
 
 def _names_at(type_: object, path: str) -> list[str]:

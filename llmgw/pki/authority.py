@@ -48,11 +48,12 @@ _COMMON_NAME = 64
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """A certificate that was signed. `serial` in lower-case hexadecimal, `ends` since the epoch."""
+    """A certificate that was signed. `serial` in lower-case hexadecimal; times since the epoch."""
 
     certificate_pem: str
     serial: str
     ends: float
+    begins: float
 
 
 class Authority:
@@ -174,7 +175,12 @@ class Authority:
         )
         made = builder.sign(self._key, hashes.SHA256())
         pem = made.public_bytes(serialization.Encoding.PEM).decode()
-        return Signed(pem, format(serial, "x"), made.not_valid_after_utc.timestamp())
+        return Signed(
+            pem,
+            format(serial, "x"),
+            ends=made.not_valid_after_utc.timestamp(),
+            begins=made.not_valid_before_utc.timestamp(),
+        )
 
     def issue(
         self,

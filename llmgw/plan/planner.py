@@ -14,10 +14,16 @@ from llmgw.base.units import show_bytes, show_seconds
 from llmgw.model.catalog import CatalogEntry, Model, PathSource, Profile
 from llmgw.model.catalog_check import check_model
 from llmgw.model.node import Host
-from llmgw.model.replica import Replica
+from llmgw.model.replica import OVER, Replica
 from llmgw.model.shape import ModelShape
 from llmgw.plan.atrest import at_rest
-from llmgw.plan.estimate import REPLY_TOKENS, is_slow, memory_need, tokens_per_second
+from llmgw.plan.estimate import (
+    REPLY_TOKENS,
+    MemoryNeed,
+    is_slow,
+    memory_need,
+    tokens_per_second,
+)
 from llmgw.plan.imagine import gone_through
 from llmgw.plan.modelplan import GivenUp, ModelPlan, PlannedReplica, PlannedShard, ProfilePlan
 from llmgw.plan.records import (
@@ -33,6 +39,8 @@ from llmgw.plan.records import (
 )
 from llmgw.plan.weights_known import WeightsKnown
 from llmgw.plan.words import counted, device_name, some
+
+_NO_WEIGHTS = MemoryNeed(unknown=("it has no weights",))
 
 
 def plan_model(model: Model, desired: Desired, observed: Observed, now: float) -> ModelPlan:
@@ -186,14 +194,18 @@ def _profile(
     there = sum(
         1
         for one in known.before.values()
-        if (one.model, one.profile) == (name, profile.name) and one.id in known.after
+        if (one.model, one.profile) == (name, profile.name)
+        and one.id in known.after
+        and one.state not in OVER
     )
     mine = [one for one in starts if one.profile == profile.name]
     return ProfilePlan(
         profile=profile.name,
         wanted=profile.replicas,
         there=there,
-        need=memory_need(known.shape, profile, known.size),
+        need=_NO_WEIGHTS
+        if known.model.source is None
+        else memory_need(known.shape, profile, known.size),
         refusal=refusal,
         warnings=tuple(_warnings(profile, known, mine)),
     )

@@ -167,7 +167,8 @@ def _from_below(known: Scale, profile: Profile, use: _Use) -> Scale:
 def _need(rule: Scaling, use: _Use, wanted: int) -> tuple[int, str]:
     """Return how many replicas the load needs, by the rule that asks for most, and why."""
     flights = use.in_flight or 0
-    needs = [(int(bool(use.queued or flights)), f"{flights} in flight")]
+    here = f"{flights} in flight" if flights else "nothing in flight"
+    needs = [(int(bool(use.queued or flights)), here)]
     if rule.in_flight:
         words = f"{flights} in flight, {rule.in_flight} a replica"
         needs.append((math.ceil(flights / rule.in_flight), words))

@@ -70,6 +70,38 @@ def record_from(message: Message, record: type[R]) -> R:
     return made
 
 
+def thin(message: Message, most: int, left: int) -> int:
+    """Leave the first `most` items of each list in a message, and return how many are left of all.
+
+    What a machine sends is never so long unless it is broken or means harm: to make records of it
+    would take seconds.
+
+    Args:
+        message: is changed.
+        most: items of one list.
+        left: items that all lists together may still hold.
+
+    Raises:
+        Unreadable: they hold more.
+    """
+    for member, value in message.ListFields():
+        if not member.is_repeated:
+            if member.message_type is not None:
+                left = thin(value, most, left)
+            continue
+        kept = member.message_type
+        if kept is not None and kept.GetOptions().map_entry:
+            kept = None
+        elif len(value) > most:
+            del value[most:]
+        left -= len(value)
+        if left < 0:
+            raise Unreadable(f"{message.DESCRIPTOR.name}.{member.name}: too many items in all")
+        for item in value if kept is not None else ():
+            left = thin(item, most, left)
+    return left
+
+
 def make_message(message: type[Message], parts: dict[str, Any]) -> Message:
     """Make a message of nested dicts.
 

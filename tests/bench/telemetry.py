@@ -3,7 +3,8 @@
     python -m tests.bench.telemetry [--nodes 300] [--scrapes 10] [--only scrape,history] [--json]
 
 The scrape is of a real control plane with nodes of 8 GPUs that report every reading, over HTTP on
-loopback, by a process of its own; with and without gzip, as Prometheus asks for it. The longest
+loopback, by a process of its own; with and without gzip, as Prometheus asks for it. A crowd of
+twenty that scrape without a pause shows what that leaves for others. The longest
 pause is how long the loop could do nothing else. The same samples are written by prometheus_client
 in the same run: milliseconds are this machine's and its load's, the ratio is not.
 
@@ -34,9 +35,9 @@ from llmgw.base import log
 from llmgw.base.clock import SystemClock
 from llmgw.control.api.app import build
 from llmgw.control.api.serve import serve
-from llmgw.control.fleet import Arrival
 from llmgw.control.history import History
 from llmgw.control.metrics.collector import gather, render
+from llmgw.control.nodes import Arrival
 from llmgw.control.plane import Plane, World
 from llmgw.model.node import Register, Sample
 from llmgw.pki.authority import Authority
@@ -45,7 +46,7 @@ from tests.bench.fullnode import CARDS, PORTS, full_heartbeat, full_inventory
 from tests.fakes.memory_store import MemoryStore
 
 GOALS = {"cpu_ms": 150.0, "longest_pause_ms": 20.0}
-PARTS = ("scrape", "history", "agent", "bandwidth")
+PARTS = ("scrape", "crowd", "history", "agent", "bandwidth")
 
 Scrape = Callable[[], Awaitable[int]]
 
@@ -179,6 +180,75 @@ async def _turns(scrape: Scrape, scrapes: int) -> dict[str, object]:
     }
 
 
+_ASKER = """
+import http.client, json, statistics, sys, threading, time
+host, port, scrapers, seconds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
+until = time.monotonic() + seconds
+refused, taken = [], []
+
+def ask(path, headers):
+    began = time.perf_counter()
+    connection = http.client.HTTPConnection(host, port, timeout=60)
+    connection.request("GET", path, headers=headers)
+    answer = connection.getresponse()
+    answer.read()
+    connection.close()
+    return answer.status, 1000 * (time.perf_counter() - began)
+
+def scrape():
+    while time.monotonic() < until:
+        status, spent = ask("/metrics", {"Accept-Encoding": "gzip"})
+        (taken if status == 200 else refused).append(spent)
+        if status != 200:
+            time.sleep(0.05)
+
+threads = [threading.Thread(target=scrape) for _ in range(scrapers)]
+for one in threads:
+    one.start()
+alive = []
+while time.monotonic() < until:
+    alive.append(ask("/healthz", {})[1])
+    time.sleep(0.02)
+for one in threads:
+    one.join()
+print(json.dumps({
+    "scrapers": scrapers,
+    "healthz_median_ms": round(statistics.median(alive), 1),
+    "healthz_most_ms": round(max(alive), 1),
+    "scrapes": len(taken),
+    "scrape_median_ms": round(statistics.median(taken), 1) if taken else None,
+    "refused": len(refused),
+}))
+"""
+"""Scrapes with many at once, each again and again, and asks meanwhile whether it is alive."""
+
+
+def measure_crowd(nodes: int = 300) -> dict[str, object]:
+    """Return how soon `/healthz` answers while one and while twenty scrape without a pause."""
+    return {f"by_{count}": uvloop.run(_crowded(nodes, count)) for count in (0, 1, 20)}
+
+
+async def _crowded(nodes: int, scrapers: int, seconds: float = 8.0) -> dict[str, object]:
+    plane = _plane()
+    await plane.open()
+    gc.collect()
+    gc.freeze()
+    _fill(plane, nodes, 0)
+    running = await serve(build(plane), "127.0.0.1", 0)
+    try:
+        asking = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", _ASKER, str(running.host), str(running.port)),
+            *(str(scrapers), str(seconds)),
+            stdout=subprocess.PIPE,
+        )
+        told, _ = await asking.communicate()
+        found: dict[str, object] = json.loads(told)
+        return found
+    finally:
+        await running.stop()
+        await plane.close()
+
+
 def _beside(plane: Plane) -> dict[str, object]:
     """Return what the text costs at one go, beside prometheus_client's writer on the same."""
     snapshot = gather(plane)
@@ -236,6 +306,7 @@ def main() -> int:
     log.setup("bench", level="warning")
     parts: dict[str, Callable[[], dict[str, object]]] = {
         "scrape": lambda: measure_scrape(asked.nodes, asked.scrapes),
+        "crowd": lambda: measure_crowd(asked.nodes),
         "history": measure_history,
         "agent": idle_agent.measure,
         "bandwidth": memory_bandwidth.measure,

@@ -29,6 +29,7 @@ from llmgw.control.plane import Plane
 from llmgw.control.prometheus import Prometheus
 from llmgw.control.settings import LiveSettings
 from llmgw.control.tokens import Tokens
+from llmgw.control.writing import Writing
 from llmgw.model.catalog import CatalogEntry, Model, Profile, UrlSource
 from llmgw.model.commands import LogLines, LogsRead, ReadLogs, Request
 from llmgw.model.events import Event
@@ -232,8 +233,9 @@ class FakePlane(Plane):
         self.keys = Keys(self.memory, self.clock, self.rng, secret.randbytes, self.feed)
         self.tokens = Tokens(self.memory, self.clock, self.rng, secret.randbytes)
         self.jobs = Jobs(self.memory, self.catalog, self.clock, self.rng, self.feed)
-        self.events = Events(self.memory, self.clock, self.feed)
-        self.hardware = Hardware(self.memory, self.clock, self.events)
+        self.writing = Writing(self.clock)
+        self.events = Events(self.memory, self.clock, self.feed, self.writing)
+        self.hardware = Hardware(self.memory, self.clock, self.events, self.writing)
         self.history, self.prometheus = History(length=12), Prometheus()
         self.passes = {"liveness": Periodic("liveness", lambda: 1.0, self._pass, self.clock)}
         self.last_plan = a_plan()

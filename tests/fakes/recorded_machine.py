@@ -29,6 +29,15 @@ IMEX = "nvidia-imex"
 
 _LATE_UUID = "GPU-f"
 
+_METER = """
+count=$(cat "$0")
+while sleep 2; do
+    count=$((count + 190000000))
+    echo "$count" > "$0.new" && mv "$0.new" "$0"
+done
+"""
+"""A counter is replaced in one step: whoever reads it never finds half of it."""
+
 
 class RecordedMachine:
     """Its files below one folder; `bin` belongs at the front of the agent's PATH."""
@@ -53,6 +62,12 @@ class RecordedMachine:
     def imex(self) -> list[str]:
         """Return the command line of what runs under the name of nvidia-imex."""
         return [str(self.place / "bin" / IMEX), "3600"]
+
+    @property
+    def meter(self) -> list[str]:
+        """Return the command line of what lets its processors draw 95 W: counters that rise."""
+        energy = self.place / "sys/class/powercap/intel-rapl:0/energy_uj"
+        return ["sh", "-c", _METER, str(energy)]
 
     def argv(self, argv: Sequence[str]) -> list[str]:
         """Return a command line that runs another one on this machine."""

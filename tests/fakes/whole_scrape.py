@@ -93,6 +93,7 @@ def whole_scrape() -> Snapshot:
         flaps={"gpu-01": {"mlx5_0/1": 3}},
         evictions={MODEL: 2},
         preemptions={MODEL: 1},
+        unwritten={"events": True, "usage": False},
     )
 
 

@@ -54,7 +54,7 @@ _PRINTED = (
     Printed("nvidia-smi-nvlink", (NVIDIA, "nvlink", "-e"), "errors"),
     Printed("imex-devices", ("cat", "/proc/devices")),
     Printed("imex-nodes", ("cat", "/etc/nvidia-imex/nodes_config.cfg")),
-    Printed("xid", ("dmesg", "--time-format=iso")),
+    Printed("xid", ("dmesg", "--kernel", "--time-format=iso")),
     Printed("lspci", ("lspci", "-vvv")),
     Printed("dcgm-exporter", ("curl", "-sf", "-m", "5", "http://127.0.0.1:9400/metrics")),
     Printed("sensors", ("sensors", "-A", "-u")),

@@ -20,7 +20,7 @@ from llmgw_agent.parse.cards import CardsSeen
 from llmgw_agent.probe.card_reader import SmiCards
 from llmgw_agent.probe.card_request import CARDS, LINKS, ReadCards
 from llmgw_agent.probe.smi import NvidiaSmi
-from llmgw_agent.sources import helpers
+from llmgw_agent.host.world import helpers
 
 OK, ABSENT, FAILED = "ok", "not here", "FAILED"
 _CARDS = "gpus"

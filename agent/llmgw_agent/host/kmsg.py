@@ -5,6 +5,7 @@ Format and errors: kernel documentation, ABI/testing/dev-kmsg.
 
 import errno
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,9 @@ DEVICE = Path("/dev/kmsg")
 
 _RECORD_MOST = 16384
 """Bytes; a longer record than the kernel makes (8 KiB with its escapes)."""
+
+_NUMBER = re.compile(rb"\d{1,5},(\d{1,19}),")
+"""Of a record, behind its priority: it grows by one with each record of the boot."""
 
 
 class Kmsg:
@@ -28,6 +32,8 @@ class Kmsg:
         self._wanted = tuple(wanted)
         self._device = device
         self._handle: int | None = None
+        self.last = -1
+        """Number of the last record that was read; records up to it are not read again."""
         self.at_end = False
         """Whether the last reading came to the newest record."""
 
@@ -49,15 +55,23 @@ class Kmsg:
             if record is None:
                 self.at_end = True
                 break
-            if any(part in record for part in self._wanted):
+            if self._is_new(record) and any(part in record for part in self._wanted):
                 found.append(record.decode(errors="replace"))
         return "".join(found)
 
     def close(self) -> None:
-        """Let go of the device; a further reading begins at the boot again."""
+        """Let go of the device; a further reading goes on behind the last record."""
         if self._handle is not None:
             os.close(self._handle)
         self._handle = None
+
+    def _is_new(self, record: bytes) -> bool:
+        """Note the number of a record; one that none is told of is new."""
+        match = _NUMBER.match(record)
+        if match is None:
+            return True
+        before, self.last = self.last, max(self.last, int(match[1]))
+        return self.last > before
 
     def _opened(self) -> int:
         if self._handle is None:

@@ -17,6 +17,7 @@ import msgspec
 from llmgw.base.errors import Unreadable
 from llmgw.model.record import Record
 from llmgw_agent.parse import plausible
+from llmgw_agent.parse.lines import lines_of
 from llmgw_agent.parse.tool import Tool
 
 _BLANK = float(1 << 47)
@@ -91,7 +92,7 @@ def read_metrics(text: str) -> tuple[ExporterReading, ...]:
 
 
 def _samples(text: str) -> Iterator[tuple[str, Mapping[str, str], str]]:
-    for line in text.splitlines():
+    for line in lines_of(text):
         if line.startswith("#"):
             continue
         match = _LINE.match(line.strip())

@@ -5,16 +5,12 @@ from typing import Final
 
 import msgspec
 
+from llmgw.model.cause import ASKS_FOR, PAGE_WAITS, ROW_FAILED, ROW_WAITS
 from llmgw.model.device import DeviceHealth
 from llmgw.model.record import Record
 from llmgw_agent.parse.gpu_report import GpuReport, MemoryErrors, RemappedRows, RetiredPages
 from llmgw_agent.parse.nvidia_smi_nvlink import CardLinks, summed
 
-_ASKS_FOR: Final = {
-    "reset": "the driver asks for a reset of the card",
-    "reboot": "the driver asks for a reboot of the machine",
-    "drain": "the driver asks to drain the card and to reset it",
-}
 _ENOUGH_TO_COMPARE: Final = 3
 """Other cards of one kind that all have links up, for one without any to be called faulty. Bridges
 join two cards or four, so a smaller number says nothing.
@@ -77,11 +73,11 @@ def reasons(health_: DeviceHealth) -> tuple[str, ...] | None:
     told = (health_.remap_failed, health_.remap_pending, health_.retire_pending)
     if all(one is None for one in (*told, health_.recovery_action)):
         return None
-    asks = _ASKS_FOR.get(health_.recovery_action or "")
+    asks = ASKS_FOR.get(health_.recovery_action or "")
     found = (
-        "row remapping failed: replace the card" if health_.remap_failed else None,
-        "a row waits to be remapped: reset the card" if health_.remap_pending else None,
-        "a page waits to be retired: reset the card" if health_.retire_pending else None,
+        f"{ROW_FAILED}: replace the card" if health_.remap_failed else None,
+        f"{ROW_WAITS}: reset the card" if health_.remap_pending else None,
+        f"{PAGE_WAITS}: reset the card" if health_.retire_pending else None,
         asks,
     )
     return tuple(reason for reason in found if reason is not None)

@@ -5,6 +5,7 @@ from typing import Final
 
 from llmgw.base.errors import Unreadable
 from llmgw.model.record import Record
+from llmgw_agent.parse.lines import lines_of
 from llmgw_agent.parse.tool import Tool
 
 CHANNELS: Final = "nvidia-caps-imex-channels"
@@ -30,7 +31,7 @@ def read_nodes(text: str) -> tuple[str, ...]:
         Unreadable: a line is no address.
     """
     nodes: list[str] = []
-    for line in text.splitlines():
+    for line in lines_of(text):
         said = line.partition("#")[0].strip()
         if not said:
             continue
@@ -46,7 +47,7 @@ def read_devices(text: str) -> NvidiaDevices:
     Raises:
         Unreadable: there is text, and no line of it is a device.
     """
-    matches = [match for line in text.splitlines() if (match := _DEVICE.match(line))]
+    matches = [match for line in lines_of(text) if (match := _DEVICE.match(line))]
     if not matches and text.strip():
         raise Unreadable(f"/proc/devices: {' '.join(text.split())[:80]!r} lists no device")
     majors = {match[2]: int(match[1]) for match in matches}

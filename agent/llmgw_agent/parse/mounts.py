@@ -4,6 +4,7 @@ import re
 
 from llmgw.base.errors import Unreadable
 from llmgw.model.record import Record
+from llmgw_agent.parse.lines import lines_of
 
 SHARED_TYPES = frozenset(
     {
@@ -58,7 +59,7 @@ def read_mountinfo(text: str) -> tuple[Mount, ...]:
     Raises:
         Unreadable: a line is not of the kernel's form.
     """
-    return tuple(_mount(line) for line in text.splitlines() if line.strip())
+    return tuple(_mount(line) for line in lines_of(text) if line.strip())
 
 
 def _mount(line: str) -> Mount:

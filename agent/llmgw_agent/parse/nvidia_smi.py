@@ -15,6 +15,7 @@ from llmgw_agent.parse.cards import (
     CardProcess,
     CardsSeen,
 )
+from llmgw_agent.parse.lines import lines_of
 from llmgw_agent.parse.nvidia_smi_errors import lost_cards, read_failure
 from llmgw_agent.parse.pci import pci_key
 from llmgw_agent.parse.tool import Tool
@@ -33,7 +34,10 @@ NEWER_FIELDS = (
 """Asked for after the others, and left out when a driver refuses one of them."""
 
 USE_FIELDS = ("index", "uuid", "memory.total", "memory.used", "mig.mode.current")
-APP_FIELDS = ("gpu_uuid", "pid", "used_memory", "process_name")
+APP_FIELDS = ("gpu_uuid", "pid", "used_memory")
+"""Of processes: no name, which whoever starts one chooses, with line ends and commas in it."""
+
+APP_NAME_FIELDS = ("pid", "process_name")
 
 LINK_FIELDS = (
     *("index", "uuid", "pcie.link.gen.max", "pcie.link.width.current", "pcie.link.width.max"),
@@ -55,7 +59,9 @@ _HEADER_NAMES = {
 }
 """How a column is headed where that differs from how it is asked for, or from driver to driver."""
 
-_KNOWN = frozenset((*CARD_FIELDS, *NEWER_FIELDS, *USE_FIELDS, *APP_FIELDS, *LINK_FIELDS)) | {
+_KNOWN = frozenset(
+    (*CARD_FIELDS, *NEWER_FIELDS, *USE_FIELDS, *APP_FIELDS, *APP_NAME_FIELDS, *LINK_FIELDS)
+) | {
     *("fabric.clique_id", "fabric.cluster_uuid", "fabric.state", "fabric.status"),
 }
 _IDENTITY = ("index", "uuid", "pci.bus_id")
@@ -67,7 +73,7 @@ Row = Mapping[str, str]
 
 def has_header(text: str) -> bool:
     """Say whether a text names columns: then it is a table, whatever else was said."""
-    return any(map(_is_header, text.splitlines()))
+    return any(map(_is_header, lines_of(text)))
 
 
 def _rows(text: str, fields: Sequence[str]) -> tuple[tuple[Row, ...], bool]:
@@ -78,7 +84,7 @@ def _rows(text: str, fields: Sequence[str]) -> tuple[tuple[Row, ...], bool]:
     """
     rows: list[Row] = []
     columns = tuple(map(_column, fields))
-    lines = text.splitlines()
+    lines = lines_of(text)
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -236,6 +242,21 @@ def read_processes(text: str) -> Mapping[str, tuple[CardProcess, ...]]:
     return {uuid: tuple(processes) for uuid, processes in found.items()}
 
 
+def read_names(text: str) -> Mapping[int, str]:
+    """Return names of processes by pid: for people alone, since a name can pass for another row.
+
+    The first one that a process is given counts.
+    """
+    rows, _ = _rows(text, APP_NAME_FIELDS)
+    found: dict[int, str] = {}
+    for row in rows:
+        pid = smi_values.pid(row.get("pid", ""))
+        name = smi_values.words(row.get("process_name", ""))
+        if pid is not None and name is not None:
+            found.setdefault(pid, name)
+    return found
+
+
 def with_processes(seen: CardsSeen, by_uuid: Mapping[str, tuple[CardProcess, ...]]) -> CardsSeen:
     """Return the cards with the processes on each; a card without any holds an empty list."""
     return msgspec.structs.replace(
@@ -267,7 +288,7 @@ def read_fields(text: str) -> frozenset[str]:
 
 
 def _field_names(text: str) -> Iterator[str]:
-    for line in text.splitlines():
+    for line in lines_of(text):
         if line.startswith('"') and line.rstrip().endswith('"'):
             yield from _FIELD_NAME.findall(line)
 

@@ -4,6 +4,7 @@ import re
 
 from llmgw.base.errors import Unreadable
 from llmgw_agent.parse.cards import Card, CardsSeen
+from llmgw_agent.parse.lines import lines_of
 
 MISMATCH = "the NVIDIA driver was updated while the old one is loaded: reboot the machine"
 NOT_LOADED = "nvidia-smi is there but its driver is not loaded: load or install the NVIDIA driver"
@@ -27,7 +28,7 @@ _UNKNOWN_FIELD = re.compile(r'Field "([^"]+)" is not a valid field to query')
 def lost_cards(text: str) -> tuple[Card, ...]:
     """Return the cards that a text says can't be reached, each once."""
     found: dict[tuple[str | None, int | None], Card] = {}
-    for line in text.splitlines():
+    for line in lines_of(text):
         match = _LOST.match(line)
         if match is None:
             continue

@@ -11,6 +11,7 @@ from typing import Final
 from llmgw.base.errors import Unreadable
 from llmgw.model.device import NvlinkFabric
 from llmgw.model.record import Record
+from llmgw_agent.parse.lines import lines_of
 from llmgw_agent.parse.nvidia_smi_sections import Section
 from llmgw_agent.parse.pci import pci_key
 
@@ -100,7 +101,7 @@ class _Found:
 
 def _lines(text: str) -> Iterator[tuple[str | None, str, str]]:
     """Yield node, key and value of each line that matters; `GPU` heads what follows."""
-    for line in text.splitlines():
+    for line in lines_of(text):
         prefix = _PREFIX.match(line)
         node = None if prefix is None else prefix[1]
         said = line if prefix is None else line[prefix.end() :]

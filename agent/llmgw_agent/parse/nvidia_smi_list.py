@@ -6,6 +6,7 @@ import msgspec
 
 from llmgw.base.errors import Unreadable
 from llmgw_agent.parse.cards import Card, CardsSeen, Instance
+from llmgw_agent.parse.lines import lines_of
 from llmgw_agent.parse.mig import profile_of
 from llmgw_agent.parse.nvidia_smi_errors import lost_cards
 from llmgw_agent.parse.smi_values import card_uuid, words
@@ -27,7 +28,7 @@ def read_list(text: str) -> CardsSeen:
     """
     cards: list[Card] = []
     instances: list[list[Instance]] = []
-    for line in text.splitlines():
+    for line in lines_of(text):
         card, instance = _CARD.match(line), _INSTANCE.match(line)
         if card is not None:
             cards.append(_card(card))

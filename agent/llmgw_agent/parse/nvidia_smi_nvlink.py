@@ -9,6 +9,7 @@ import msgspec
 from llmgw.base.errors import Unreadable
 from llmgw.model.record import Record
 from llmgw_agent.parse import plausible
+from llmgw_agent.parse.lines import lines_of
 from llmgw_agent.parse.tool import Tool
 
 _CARD: Final = re.compile(r"GPU (\d{1,4}): (.*?) ?(?:\(UUID: ([^)\s]+)\))?\Z")
@@ -59,7 +60,7 @@ def read_nvlink(text: str) -> tuple[CardLinks, ...]:
     """
     cards: list[CardLinks] = []
     links: list[dict[int, Nvlink]] = []
-    for line in text.splitlines():
+    for line in lines_of(text):
         said = " ".join(line.split())
         if card := _CARD.match(said):
             cards.append(CardLinks(index=int(card[1]), name=card[2] or None, uuid=card[3]))

@@ -2,6 +2,8 @@
 
 from typing import Final, TypeVar
 
+import msgspec
+
 from llmgw.base.errors import Unreadable
 from llmgw.model.device import PciLink
 from llmgw.model.record import Record
@@ -62,7 +64,7 @@ def read_report(text: str) -> SmiReport:
         Unreadable: no line is of such a report; the message quotes what was said instead.
     """
     report = read_sections(text)
-    gpus = [part for part in report.parts if _is_card(part)]
+    gpus = [_own(part) for part in report.parts if _is_card(part)]
     if not gpus and report.has(*_OF_A_CARD):
         gpus = [report]
     if not gpus and not report.has(*_HEADER):
@@ -71,7 +73,31 @@ def read_report(text: str) -> SmiReport:
         driver=report.text("Driver Version"),
         cuda=report.text("CUDA Version"),
         attached=report.count("Attached GPUs"),
-        gpus=tuple(_gpu(gpu) for gpu in gpus),
+        gpus=_told_once([_gpu(gpu) for gpu in gpus]),
+    )
+
+
+def _own(gpu: Section) -> Section:
+    """Return a card's section without what follows its processes, but for what the tool writes.
+
+    A process chooses its name: one with line ends would pass for further lines of the report.
+    """
+    names = [part.name for part in gpu.parts]
+    end = names.index("Processes") + 1 if "Processes" in names else len(names)
+    later = [part for part in gpu.parts[end:] if part.name in _LAST]
+    return Section(gpu.name, gpu.value, gpu.parts[:end] + later)
+
+
+def _told_once(gpus: list[GpuReport]) -> tuple[GpuReport, ...]:
+    """Return the cards; of two sections on one, none is whole: either may stand in a name."""
+    places = [pci_key(gpu.pci_address) for gpu in gpus]
+    uuids = [gpu.uuid for gpu in gpus]
+    return tuple(
+        msgspec.structs.replace(gpu, whole=False)
+        if (place is not None and places.count(place) > 1)
+        or (gpu.uuid is not None and uuids.count(gpu.uuid) > 1)
+        else gpu
+        for gpu, place in zip(gpus, places, strict=True)
     )
 
 

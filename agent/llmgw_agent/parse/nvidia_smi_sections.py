@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, field
 
 from llmgw_agent.parse import plausible
+from llmgw_agent.parse.lines import lines_of
 from llmgw_agent.parse.smi_values import not_there
 
 _IN_ITS_PLACE = ("", "Unknown Error", "ERR!", "Insufficient Permissions", "GPU is lost")
@@ -103,7 +104,7 @@ def read_sections(text: str) -> Section:
     """Return all lines below one without a name; each lies in the less indented one before it."""
     whole = Section()
     above = [(-1, whole)]
-    for line in text.splitlines():
+    for line in lines_of(text):
         said = line.strip()
         if not said or said.startswith("==="):
             continue

@@ -9,6 +9,7 @@ from llmgw.base.errors import Unreadable
 from llmgw.model.record import Record
 from llmgw_agent.parse import smi_values
 from llmgw_agent.parse.cards import Card, CardProcess, Instance
+from llmgw_agent.parse.lines import lines_of
 from llmgw_agent.parse.nvidia_smi_errors import lost_cards
 from llmgw_agent.parse.tool import Tool
 
@@ -49,7 +50,7 @@ def read_table(text: str) -> Table:
     Raises:
         Unreadable: there is no card and no section in it.
     """
-    lines = [line.split("|") for line in text.splitlines() if line.startswith("|")]
+    lines = [line.split("|") for line in lines_of(text) if line.startswith("|")]
     rows = [cells[1:-1] for cells in lines]
     processes = _by_place(rows) if "Processes:" in text else None
     instances = dict(_instances(rows)) if "MIG devices:" in text else None

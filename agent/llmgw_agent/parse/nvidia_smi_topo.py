@@ -9,6 +9,7 @@ from typing import Final
 
 from llmgw.base.errors import Unreadable
 from llmgw.model.record import Record
+from llmgw_agent.parse.lines import lines_of
 from llmgw_agent.parse.tool import Tool
 
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*m")
@@ -77,7 +78,7 @@ def read_topology(text: str) -> Topology:
     Raises:
         Unreadable: no line heads a matrix.
     """
-    lines = iter(_ESCAPES.sub("", text).splitlines())
+    lines = iter(lines_of(_ESCAPES.sub("", text)))
     header = next((line for line in lines if _is_header(line)), None)
     if header is None:
         raise Unreadable(f"nvidia-smi topo: {' '.join(text.split())[:120]!r} is no matrix")

@@ -1,5 +1,6 @@
 """`nvidia-smi -q -x`: the full report on each card as XML, of any driver."""
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from llmgw.base.errors import Unreadable
@@ -12,6 +13,7 @@ from llmgw_agent.parse.cards import (
     CardsSeen,
     Instance,
 )
+from llmgw_agent.parse.lines import lines_of
 from llmgw_agent.parse.pci import pci_key
 from llmgw_agent.parse.tool import Tool
 from llmgw_agent.parse.xml_tree import Element, read_xml
@@ -49,6 +51,7 @@ _UNCORRECTED = (
 _ACTIONS = {"None": "none", "Reset": "reset", "Reboot": "reboot"}
 _LINK = "pci/pci_gpu_link_info"
 _NAME, _NAME_END = "<process_name>", "</process_name>"
+_NOT_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
 Ids = tuple[int | None, int | None]
 """Of a GPU instance and its compute instance."""
@@ -63,14 +66,13 @@ def read_report(text: str) -> CardsSeen:
     Raises:
         Unreadable: it is not XML, or not this report.
     """
-    try:
-        root = read_xml(text)
-    except Unreadable:
-        # The tool writes names of processes as they are: an ampersand in one breaks the report.
-        root = read_xml("\n".join(map(_without_name, text.splitlines())))
+    root = read_xml("\n".join(map(_harmless, lines_of(text))))
     if root.tag != "nvidia_smi_log":
         raise Unreadable(f"not a report of nvidia-smi: <{root.tag[:60]}>")
     found = root.all("gpu")
+    places = [place for gpu in found if (place := pci_key(_address(gpu)))]
+    if len(set(places)) < len(places):
+        raise Unreadable("nvidia-smi -q -x: two sections on one card")
     numbered = smi_values.whole(root.said("attached_gpus")) == len(found)
     return CardsSeen(
         cards=tuple(_card(gpu, place if numbered else None) for place, gpu in enumerate(found)),
@@ -79,9 +81,17 @@ def read_report(text: str) -> CardsSeen:
     )
 
 
-def _without_name(line: str) -> str:
-    start, end = line.find(_NAME), line.rfind(_NAME_END)
-    return line[:start] + line[end + len(_NAME_END) :] if 0 <= start < end else line
+def _harmless(line: str) -> str:
+    """Return a line in which no name says what only the tool may.
+
+    The tool writes the names of cards and processes as they are: one that holds tags would pass for
+    further processes, and an ampersand or a control character would break the report.
+    """
+    line = _NOT_XML.sub("?", line)
+    said = line.strip()
+    name = said[len(_NAME) : -len(_NAME_END)]
+    of_a_name = said.startswith(_NAME) and said.endswith(_NAME_END)
+    return "" if of_a_name and ("<" in name or "&" in name) else line
 
 
 def _card(gpu: Element, index: int | None) -> Card:
@@ -233,7 +243,10 @@ def _processes(gpu: Element) -> list[tuple[CardProcess, Ids]] | None:
     holder = gpu.find("processes")
     if holder is None or (not holder.children and holder.text.strip()):
         return None
-    return [found for one in holder.all("process_info") if (found := _process(one)) is not None]
+    said = holder.all("process_info")
+    if any(len({part.tag for part in one.children}) < len(one.children) for one in said):
+        return None  # a name with line ends and tags in it: who is there can't be told
+    return [found for one in said if (found := _process(one)) is not None]
 
 
 def _process(said: Element) -> tuple[CardProcess, Ids] | None:

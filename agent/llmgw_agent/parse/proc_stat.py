@@ -4,6 +4,7 @@ import re
 
 from llmgw.base.errors import Unreadable
 from llmgw.model.record import Record
+from llmgw_agent.parse.lines import lines_of
 from llmgw_agent.parse.tool import Tool
 
 _LOAD = re.compile(r"[0-9]{1,7}(?:\.[0-9]{1,4})?\Z", re.ASCII)
@@ -42,7 +43,7 @@ def read_stat(text: str) -> CpuTimes:
     Raises:
         Unreadable: the first line is not `cpu` with its numbers.
     """
-    lines = text.splitlines()
+    lines = lines_of(text)
     fields = lines[0].split() if lines else []
     if len(fields) < 5 or fields[0] != "cpu" or not all(_number(f) for f in fields[1:]):
         raise Unreadable(f"/proc/stat: {text[:80]!r} does not begin with the processors' times")

@@ -46,11 +46,14 @@ def power(before: Package, after: Package, seconds: float) -> float | None:
     """Return the watts drawn on average between two readings of one package.
 
     A counter that is lower than before has wrapped, once. None when that can't be told: there is
-    a reading missing, no time passed or too much, or the counter was set back.
+    a reading missing, no time passed or too much, or the counter was set back, or it stands
+    still, as in a virtual machine: no processor draws nothing.
     """
     if before.energy is None or after.energy is None or not 0 < seconds <= LONGEST:
         return None
     drawn = after.energy - before.energy
+    if drawn == 0:
+        return None
     if drawn < 0:
         if after.wraps_at is None:
             return None

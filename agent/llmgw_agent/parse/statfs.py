@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from llmgw.base.errors import Unreadable
 from llmgw.model.record import Record
 from llmgw_agent.parse import plausible
+from llmgw_agent.parse.lines import lines_of
 from llmgw_agent.parse.tool import Tool
 
 SHARED_MAGICS: Mapping[int, str] = {
@@ -65,7 +66,7 @@ def read_stat_f(text: str) -> tuple[Filesystem, ...]:
     Raises:
         Unreadable: there is text, and no line of it begins a filesystem.
     """
-    lines = text.splitlines()
+    lines = lines_of(text)
     found = tuple(_long(lines) if any(map(_FILE.match, lines)) else _short(lines))
     if not found and text.strip():
         raise Unreadable(f"stat -f: {text.strip().splitlines()[0][:80]!r} is no filesystem")

@@ -14,7 +14,7 @@ from llmgw_agent.host.apart import apart
 from llmgw_agent.host.helper import Helper
 from llmgw_agent.parse import nvidia_smi
 from llmgw_agent.parse.card_bounds import within
-from llmgw_agent.parse.cards import CardsSeen
+from llmgw_agent.parse.cards import CardProcess, CardsSeen
 from llmgw_agent.parse.mig import contradictions, with_instances
 from llmgw_agent.parse.nvidia_smi_errors import read_failure, unknown_field
 from llmgw_agent.parse.nvidia_smi_list import read_list
@@ -88,6 +88,8 @@ class SmiCards:
         self._named: CardsSeen | None = None
         """The cards when their instances were last listed."""
         self._cuda: str | None = None
+        self._names: Mapping[int, str | None] = {}
+        """Of the processes that were there last."""
 
     async def read(self, part: str) -> CardsSeen:
         """Return a reading of one part."""
@@ -173,13 +175,41 @@ class SmiCards:
         if done.rc != 0:
             said = " ".join(f"{done.out} {done.err}".split())[:200]
             raise Unreadable(f"nvidia-smi --query-compute-apps: {said!r}")
-        found = await apart(
-            lambda text: nvidia_smi.with_processes(seen, nvidia_smi.read_processes(text)), done.out
-        )
+        processes = await self._named_processes(await apart(nvidia_smi.read_processes, done.out))
+        found = nvidia_smi.with_processes(seen, processes)
         by_report = {card.uuid: card for card in seen.cards if card.mig and card.instances}
         return msgspec.structs.replace(
             found, cards=tuple(by_report.get(card.uuid, card) for card in found.cards)
         )
+
+    async def _named_processes(
+        self, found: Mapping[str, tuple[CardProcess, ...]]
+    ) -> Mapping[str, tuple[CardProcess, ...]]:
+        """Return processes with their names, which are asked for when there is a new process.
+
+        Apart from the rest: what stands in a name must not pass for a process.
+        """
+        pids = {process.pid for processes in found.values() for process in processes}
+        if pids - self._names.keys():
+            names = await self._told_names()
+            self._names = {**dict.fromkeys(pids), **self._names, **names}
+        self._names = {pid: name for pid, name in self._names.items() if pid in pids}
+        return {
+            uuid: tuple(
+                msgspec.structs.replace(process, name=process.name or self._names.get(process.pid))
+                for process in processes
+            )
+            for uuid, processes in found.items()
+        }
+
+    async def _told_names(self) -> Mapping[int, str]:
+        """Return names by pid; none where nobody tells them, which costs the names alone."""
+        fields = ",".join(nvidia_smi.APP_NAME_FIELDS)
+        try:
+            done = await self._smi.run(f"--query-compute-apps={fields}", "--format=csv,nounits")
+            return await apart(nvidia_smi.read_names, done.out) if done.rc == 0 else {}
+        except LlmgwError:
+            return {}
 
 
 def _answer(done: Done, fields: tuple[str, ...], said: str) -> CardsSeen | str:

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from llmgw.base.clock import Clock
-from llmgw.base.errors import Unreachable
+from llmgw.base.errors import TimedOut, Unreachable
 from llmgw.base.units import counted
 from llmgw.base.world import Http
 from llmgw.model.device import Device, DeviceSample
@@ -48,9 +48,16 @@ class DcgmProbe(Source):
         self._http = http
         self._settings = settings
         self._devices: tuple[Device, ...] = ()
+        self._without_cards = False
+        """The last reading asked nobody, for want of cards."""
         self._answered: str | None = None
         """The address under which an exporter answered last."""
         self.readings: Kept[tuple[ExporterReading, ...]] = Kept(clock)
+
+    @property
+    def outdated(self) -> bool:
+        """Say whether there are cards of which nobody was asked."""
+        return self._without_cards and bool(self._devices)
 
     @property
     def age(self) -> float | None:
@@ -78,12 +85,13 @@ class DcgmProbe(Source):
         if not url:
             self.readings.put(())
             return "no dcgm-exporter is set"
+        self._without_cards = not self._devices
         if not self._devices:
             self.readings.put(())
             return "no cards of which a dcgm-exporter could tell"
         try:
             answer = await self._http.request("GET", url, timeout=_TIMEOUT, most=_PAGE_MOST)
-        except Unreachable:
+        except (Unreachable, TimedOut):
             if self._answered == url:
                 raise
             self.readings.put(())

@@ -1,7 +1,7 @@
 """Everything that the probes know, as the link's records."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -36,6 +36,11 @@ class ProbedSource(Probe, Protocol):
 
     late: bool
     """It is not asked before the first register: what it does takes time or cores."""
+
+    @property
+    def outdated(self) -> bool:
+        """Say whether it learnt from others what makes its last reading another one."""
+        ...
 
     def onto_inventory(self, inventory: Inventory) -> Inventory:
         """Return the inventory with what this source knows."""
@@ -74,6 +79,7 @@ class ProbedFacts:
         inventory = Inventory(warnings=self._warnings)
         for source in self._sources:
             inventory = source.onto_inventory(inventory)
+        self._wake()
         return inventory
 
     def heartbeat(self, sequence: int, sent: float) -> Heartbeat:
@@ -81,9 +87,15 @@ class ProbedFacts:
         heartbeat = Heartbeat(sequence=sequence, sent=sent)
         for source in self._sources:
             heartbeat = source.onto_heartbeat(heartbeat)
+        self._wake()
         return msgspec.structs.replace(
             heartbeat, probes=tuple(probing.state() for probing in self._probings)
         )
+
+    def _wake(self) -> None:
+        for source, probing in zip(self._sources, self._probings, strict=True):
+            if source.outdated:
+                probing.wake()
 
     def unanswered(self) -> frozenset[str]:
         """Return the names of the sources that were asked and have not answered at all."""
@@ -99,11 +111,14 @@ class ProbedFacts:
         await self.look(late=False)
 
     async def look(self, *, late: bool) -> None:
-        """Ask every source once, all at the same time; with or without those that are late."""
-        async with asyncio.TaskGroup() as group:
-            for source, probing in zip(self._sources, self._probings, strict=True):
-                if late or not source.late:
-                    group.create_task(probing.run_once())
+        """Ask every source once, all at the same time; with or without those that are late.
+
+        Those that learn from the answers of others what there is to be asked are asked again.
+        """
+        pairs = tuple(zip(self._sources, self._probings, strict=True))
+        await _ask(probing for source, probing in pairs if late or not source.late)
+        self.inventory()
+        await _ask(probing for source, probing in pairs if source.outdated)
 
     async def run(self) -> None:
         """Probe until cancelled, then end what the sources keep running."""
@@ -119,3 +134,9 @@ class ProbedFacts:
         await asyncio.gather(*(probing.close() for probing in self._probings))
         for source in self._sources:
             await source.close()
+
+
+async def _ask(probings: Iterable[Probing]) -> None:
+    async with asyncio.TaskGroup() as group:
+        for probing in probings:
+            group.create_task(probing.run_once())

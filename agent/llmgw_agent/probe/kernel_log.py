@@ -17,6 +17,7 @@ from llmgw_agent.probe.log_sources import LogSource
 from llmgw_agent.probe.merging import card_uuids, with_health, with_unhealthy, with_warnings
 from llmgw_agent.probe.source import Source
 from llmgw_agent.probe.xid_book import CardSigns, XidBook
+from llmgw_agent.probe.xid_memory import XidMemory, XidsKept
 
 HOW_TO_LET = (
     "run the agent as root, set the sysctl kernel.dmesg_restrict to 0, "
@@ -25,6 +26,7 @@ HOW_TO_LET = (
 
 _AT_ONCE = 16 << 10
 """Characters of a log that are read while nothing else runs."""
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _REFUSED = 60.0
 """Seconds between two tries to find a log that may be read."""
 
@@ -36,12 +38,19 @@ class KernelLogProbe(Source):
         sources: where the log can be read, the best first.
         files: reads how long the machine is up.
         clock: the time.
+        memory: what an earlier start of the agent knew; None: nothing is kept.
     """
 
     name = "kernel-log"
     timeout = 60.0
 
-    def __init__(self, sources: Sequence[LogSource], files: Files, clock: Clock) -> None:
+    def __init__(
+        self,
+        sources: Sequence[LogSource],
+        files: Files,
+        clock: Clock,
+        memory: XidMemory | None = None,
+    ) -> None:
         self._sources = tuple(sources)
         self._files = files
         self._clock = clock
@@ -50,7 +59,16 @@ class KernelLogProbe(Source):
         self._book = XidBook()
         self._cards: Mapping[str, str] = {}
         """UUIDs of the cards that the driver lists, by PCI address."""
+        self._without_cards = False
+        """Nothing was read, and that is no error as long as there are no cards."""
         self._read: Kept[XidBook] = Kept(clock)
+        self._memory = memory
+        self._boot: str | None = None
+        self._earlier: XidsKept | None = None
+        """What an earlier start knew; None once it is taken, or of no use."""
+        self._recalled = False
+        self._unkept = False
+        """It was learnt that an error is over, and not kept yet."""
 
     @property
     def period(self) -> float:
@@ -63,6 +81,12 @@ class KernelLogProbe(Source):
     def again(self) -> float:
         """Return the seconds between two tries while it fails: a refusal lasts."""
         return _REFUSED if self._source is None else super().again
+
+    @property
+    def outdated(self) -> bool:
+        """Say whether cards' errors could not be read, or what was learnt has to be kept."""
+        blind = self._without_cards and bool(self._cards)
+        return blind or (self._unkept and self._memory is not None)
 
     @property
     def age(self) -> float | None:
@@ -88,7 +112,7 @@ class KernelLogProbe(Source):
         for pci, uuid in self._cards.items():
             signs = _signs(health.get(uuid), samples.get(uuid), now)
             if signs is not None:
-                self._book.learn(pci, signs)
+                self._unkept |= self._book.learn(pci, signs)
         if self._read.fresh is None:
             return heartbeat
         told = {
@@ -108,7 +132,9 @@ class KernelLogProbe(Source):
         Raises:
             LlmgwError: it can't be read, or tells of more errors than are kept.
         """
+        await self._recall()
         pieces = await self._news()
+        self._without_cards = pieces is None
         if pieces is None:
             return "the kernel log can't be read, and there are no NVIDIA cards"
         booted, heard = self._booted(), self._clock.monotonic()
@@ -118,6 +144,8 @@ class KernelLogProbe(Source):
             # A boot's log may have a hundred thousand lines: others run between them.
             await asyncio.sleep(0)
         self._read.put(self._book)
+        self._unkept = False
+        await self._keep()
         if self._book.left_out is not None:
             raise Unreadable(f"{self._sentence()}; {self._book.left_out}")
         return self._sentence()
@@ -126,6 +154,44 @@ class KernelLogProbe(Source):
         """Let go of the log."""
         for source in self._sources:
             source.close()
+        if self._memory is not None:
+            await self._memory.close()
+
+    async def _recall(self) -> None:
+        """Find out, once, what an earlier start knew, and where the log goes on."""
+        if self._recalled:
+            return
+        self._boot = self._boot_id()
+        if self._memory is not None and self._boot is not None:
+            self._earlier = await self._memory.recall(self._boot)
+        self._recalled = True
+        for source in self._sources:
+            if self._earlier is not None and source.name == self._earlier.source:
+                source.resume(self._earlier.position)
+
+    def _found(self, source: LogSource) -> None:
+        """Keep to a source, with what was known of what it told before."""
+        self._source = source
+        earlier, self._earlier = self._earlier, None
+        if earlier is not None and source.name == earlier.source:
+            self._book.restore(earlier.book, self._clock.monotonic())
+
+    async def _keep(self) -> None:
+        """Keep what is known now for the next start."""
+        if self._memory is None or self._boot is None or self._source is None:
+            return
+        position, book = self._source.position, self._book.kept()
+        if position is None or book is None:
+            return
+        kept = XidsKept(boot=self._boot, source=self._source.name, position=position, book=book)
+        await self._memory.keep(kept)
+
+    def _boot_id(self) -> str | None:
+        try:
+            text = self._files.read(_BOOT_ID).decode(errors="replace").strip()
+        except (NotFound, OSError):
+            return None
+        return text or None
 
     async def _news(self) -> tuple[str, ...] | None:
         """Return further text; None where nothing can be read and nobody misses it.
@@ -144,7 +210,7 @@ class KernelLogProbe(Source):
             except (NotFound, Refused) as error:
                 refusals.append(error.message)
             else:
-                self._source = source
+                self._found(source)
                 return pieces
         if not self._cards:
             return None

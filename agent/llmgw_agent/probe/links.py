@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from llmgw.base.clock import Clock
+from llmgw.base.errors import Unreadable
 from llmgw.model.node import NodeWarning
 from llmgw_agent.host.apart import apart
 from llmgw_agent.parse.gpu_health import LinksUp, links_down, links_up
@@ -34,13 +35,16 @@ class Links:
         Raises:
             LlmgwError: why one of them could not be read.
         """
-        cards = await self._listing("-s")
+        cards, nameless = await self._listing("-s")
         self._cards.put(cards)
         up = {**self._up, **links_up(tuple(cards.values()), self._up)}
         self._up = {uuid: links for uuid, links in up.items() if uuid in self._cards.last}
         if any(card.links for card in cards.values()):
-            errors = await self._listing("-e")
+            errors, _ = await self._listing("-e")
             self._errors.put({uuid: e for uuid, e in errors.items() if _all_of(cards.get(uuid), e)})
+        if nameless:
+            numbers = ", ".join(f"GPU {card.index}" for card in nameless)
+            raise Unreadable(f"nvidia-smi nvlink -s: the UUID of {numbers} can't be read")
 
     def hold(self, uuids: Collection[str]) -> None:
         """Forget the cards that are not among these."""
@@ -62,11 +66,13 @@ class Links:
         words = links_down(tuple(self._cards.fresh.values()), self._up)
         return tuple(NodeWarning(subject=SUBJECT, words=text) for text in words)
 
-    async def _listing(self, option: str) -> dict[str, CardLinks]:
+    async def _listing(self, option: str) -> tuple[dict[str, CardLinks], list[CardLinks]]:
+        """Return the cards by UUID, and those of which none could be read."""
         text = await self._smi.ask("nvlink", option) or ""
         cards = await apart(read_nvlink, text)
-        whole = cards if not text or text.endswith("\n") else cards[:-1]
-        return {card.uuid: card for card in whole[:MOST_CARDS] if card.uuid is not None}
+        whole = (cards if not text or text.endswith("\n") else cards[:-1])[:MOST_CARDS]
+        named = {card.uuid: card for card in whole if card.uuid is not None}
+        return named, [card for card in whole if card.uuid is None]
 
 
 def _all_of(state: CardLinks | None, errors: CardLinks) -> bool:

@@ -26,6 +26,9 @@ _TIMEOUT = 20.0
 _CURSOR = re.compile(r"-- cursor: (?P<cursor>\S+)\s*\Z")
 _CURSOR_MOST = 1024
 """Characters at the end of what is printed among which the cursor is."""
+_LINE_MOST = 1024
+"""Characters of a line that is kept to be found again."""
+_DIGITS_MOST = 20
 _BY_KERNEL = "SYSLOG_FACILITY=0"
 """The journal's option -k is for all that came through the kernel log, whoever wrote it there.
 
@@ -53,6 +56,15 @@ class LogSource(Protocol):
         """
         ...
 
+    @property
+    def position(self) -> str | None:
+        """Return how far it was read, for `resume` in the same boot; None: that can't be told."""
+        ...
+
+    def resume(self, position: str) -> None:
+        """Let the first reading begin behind a place up to which it was read before."""
+        ...
+
     def close(self) -> None:
         """Let go of it."""
         ...
@@ -75,6 +87,16 @@ class KmsgSource:
             if self._kmsg.at_end:
                 return tuple(piece for piece in pieces if piece)
             await asyncio.sleep(0)
+
+    @property
+    def position(self) -> str | None:
+        """Return the number of the last record."""
+        return None if self._kmsg.last < 0 else str(self._kmsg.last)
+
+    def resume(self, position: str) -> None:
+        """Leave out the records up to a number."""
+        if position.isdecimal() and len(position) < _DIGITS_MOST:
+            self._kmsg.last = int(position)
 
     def close(self) -> None:
         """Close the device."""
@@ -109,6 +131,15 @@ class JournalSource:
         self._cursor = cursor["cursor"]
         return (done.out[:start],)
 
+    @property
+    def position(self) -> str | None:
+        """Return the cursor."""
+        return self._cursor
+
+    def resume(self, position: str) -> None:
+        """Begin behind a cursor."""
+        self._cursor = position
+
     def close(self) -> None:
         """Nothing is kept open."""
 
@@ -138,6 +169,15 @@ class DmesgSource:
             return ()
         self._last = whole[whole.rfind("\n", 0, -1) :]
         return (news,) if news else ()
+
+    @property
+    def position(self) -> str | None:
+        """Return the last line; None of one that is too long to be kept."""
+        return None if self._last is None or len(self._last) > _LINE_MOST else self._last
+
+    def resume(self, position: str) -> None:
+        """Begin behind a line."""
+        self._last = position
 
     def close(self) -> None:
         """Nothing is kept open."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from llmgw.base.clock import Clock
-from llmgw.base.errors import LlmgwError, NotFound, Unreadable
+from llmgw.base.errors import NotFound, Unreadable
 from llmgw.base.world import Files, Processes
 from llmgw.model.fabric import Port
 from llmgw.model.node import Heartbeat, Inventory
@@ -19,6 +19,7 @@ from llmgw_agent.parse.ibstat import panic_of, read_ibstat
 from llmgw_agent.parse.infiniband import IDENTITY, READINGS, identity_of, read_ports
 from llmgw_agent.parse.networks import Network, read_inet6, read_routes
 from llmgw_agent.probe.kept import Kept
+from llmgw_agent.probe.one_each import OneEach
 from llmgw_agent.probe.source import Source
 
 ROOT = Path("/sys/class/infiniband")
@@ -59,8 +60,7 @@ class PortsProbe(Source):
     ) -> None:
         self._files = files
         self._processes = processes
-        self._new_helper = new_helper
-        self._helper = new_helper()
+        self._helpers = OneEach(new_helper)
         self._clock = clock
         self._root = root
         self._adapters: dict[str, _Adapter] = {}
@@ -114,8 +114,7 @@ class PortsProbe(Source):
 
     async def close(self) -> None:
         """End the helpers."""
-        for helper in (self._helper, *(a.helper for a in self._adapters.values() if a.helper)):
-            await helper.close()
+        await self._helpers.close()
 
     def _names(self) -> tuple[str, ...]:
         try:
@@ -126,31 +125,24 @@ class PortsProbe(Source):
 
     async def _from_sysfs(self, names: Sequence[str]) -> str:
         await self._hold(names)
-        sharing = [name for name in names if self._adapters[name].helper is None]
-        alone = [(name,) for name in names if name not in sharing]
-        async with asyncio.TaskGroup() as group:
-            asking = [group.create_task(self._ask_all(some)) for some in (sharing, *alone)]
-        troubles = [trouble for task in asking for trouble in task.result()]
+        troubles = await self._helpers.ask(names, self._ask)
         if len(troubles) < len(names):
             self._last.put(len(names))
         if troubles:
-            raise Unreadable("; ".join(troubles))
+            raise Unreadable("; ".join(f"{name}: {e.message}" for name, e in troubles.items()))
         return _sentence(self.ports or ())
 
     async def _hold(self, names: Iterable[str]) -> None:
         """Hold exactly these adapters: a new one is begun, one that is gone is forgotten."""
+        names = tuple(names)
         for gone in self._adapters.keys() - set(names):
-            adapter = self._adapters.pop(gone)
-            if adapter.helper is not None:
-                await adapter.helper.close()
+            del self._adapters[gone]
+        await self._helpers.hold(names)
         for name in names:
             self._adapters.setdefault(name, _Adapter(self._clock))
 
-    async def _ask_all(self, names: Iterable[str]) -> tuple[str, ...]:
-        return tuple([trouble for name in names if (trouble := await self._ask(name))])
-
-    async def _ask(self, name: str) -> str | None:
-        """Ask for one adapter; return what went wrong, in words."""
+    async def _ask(self, name: str, helper: Helper) -> None:
+        """Ask a helper for one adapter."""
         adapter = self._adapters[name]
         identify = adapter.identity_due
         if identify:
@@ -158,17 +150,8 @@ class PortsProbe(Source):
         request = TreeOf(
             root=str(self._root / name), wanted=(*(IDENTITY if identify else ()), *READINGS)
         )
-        helper = adapter.helper or self._helper
-        try:
-            files = (await helper.ask(request, Tree, silence=_SILENCE)).files
-        except LlmgwError as error:
-            adapter.helper = adapter.helper or self._new_helper()
-            return f"{name}: {error.message}"
-        if adapter.helper is not None:
-            await adapter.helper.close()
-            adapter.helper = None
+        files = (await helper.ask(request, Tree, silence=_SILENCE)).files
         adapter.take(name, files, self._networks, identified=identify)
-        return None
 
     def _read_networks(self) -> tuple[Network, ...]:
         return (
@@ -203,8 +186,6 @@ class _Adapter:
     """What is known of one adapter."""
 
     def __init__(self, clock: Clock) -> None:
-        self.helper: Helper | None = None
-        """Its own; None: it shares."""
         self.ports: Kept[tuple[Port, ...]] = Kept(clock)
         self._identity: Kept[dict[str, str]] = Kept(clock)
         self._changed = False

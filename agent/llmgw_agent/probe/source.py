@@ -23,6 +23,14 @@ class Source:
     """It is not asked before the first register: what it does takes time or cores."""
 
     @property
+    def outdated(self) -> bool:
+        """Say whether it learnt from others what makes its last reading another one.
+
+        It is asked anew at once then: a period can be long where nothing was known to be there.
+        """
+        return False
+
+    @property
     def again(self) -> float:
         """Return the seconds between two tries while it fails: what comes back is soon noticed."""
         return _AGAIN

@@ -11,7 +11,7 @@ from llmgw.base.world import Done, Processes
 from llmgw.model.fabric import Port, SubnetManager
 from llmgw.model.node import Heartbeat, Inventory, NodeWarning
 from llmgw_agent.host.apart import apart
-from llmgw_agent.parse.ib_values import ACTIVE, ETHERNET
+from llmgw_agent.parse.ib_values import ACTIVE, INFINIBAND
 from llmgw_agent.parse.saquery import read_managers
 from llmgw_agent.parse.sminfo import MASTER, read_sminfo
 from llmgw_agent.probe.kept import OLDEST, Kept
@@ -94,11 +94,12 @@ class SubnetManagersProbe(Source):
 
     async def read(self) -> str:
         """Ask every active InfiniBand port for its master, and each fabric for its managers."""
-        ports = [port for port in await self._ports.known() if _on_fabric(port)]
+        known = await self._ports.known()
+        ports = [port for port in known if _on_fabric(port)]
         self._hold(ports)
         if not ports:
             self._last.put(0)
-            return "no active InfiniBand port"
+            return "; ".join(("no active InfiniBand port", *_of_no_layer(known)))
         troubles = await self._ask_masters(ports)
         if len(troubles) < len(ports):
             self._last.put(len(ports))
@@ -107,7 +108,7 @@ class SubnetManagersProbe(Source):
         troubles = (*troubles, *await self._ask_managers())
         if troubles:
             raise Unreadable("; ".join(trouble.message for trouble in troubles))
-        return self._sentence(ports)
+        return "; ".join((self._sentence(ports), *_of_no_layer(known)))
 
     def _hold(self, ports: Sequence[Port]) -> None:
         """Hold exactly these ports: of one that is not active any more nothing is known."""
@@ -207,8 +208,20 @@ class SubnetManagersProbe(Source):
 
 
 def _on_fabric(port: Port) -> bool:
-    """Say whether a subnet manager should have configured a port: RoCE has no LID."""
-    return port.state == ACTIVE and port.link_layer != ETHERNET and port.lid is not None
+    """Say whether a subnet manager should have configured a port.
+
+    A LID that can't be read says nothing; RoCE has none, which tells where the layer is not known.
+    """
+    if port.state != ACTIVE:
+        return False
+    return port.link_layer == INFINIBAND or (port.link_layer is None and port.lid is not None)
+
+
+def _of_no_layer(ports: Sequence[Port]) -> Iterator[str]:
+    """Yield which active ports can't be told from RoCE: they are not asked."""
+    for port in ports:
+        if port.state == ACTIVE and port.link_layer is None and port.lid is None:
+            yield f"{_name(_id(port))}: neither its link layer nor its LID can be read"
 
 
 def _id(port: Port) -> _PortId:

@@ -20,6 +20,7 @@ from llmgw_agent.parse.xid_table import (
     RESTART_APPLICATION,
     WHAT_TO_DO,
 )
+from llmgw_agent.probe.xid_memory import BookKept, CountersKept, FaultKept
 
 MOST_UNLISTED = 64
 """Cards that the driver does not list. Of more, those that were heard of last are kept."""
@@ -28,6 +29,8 @@ MOST_AT_FIRST = 1024
 MOST_CODES = 64
 """Of a card. Of more, those that need somebody are kept."""
 MOST_REASONS = 4
+MOST_KEPT = 4096
+"""Kinds of errors of all cards. A book with more is not kept for the next start."""
 
 _NONE = "none"
 _REPORT_TAKES = 30.0
@@ -48,6 +51,14 @@ class CardSigns(Record, frozen=True, kw_only=True):
     """Counters that start anew with the driver or a reset, always in the same order."""
     remap_pending: bool | None = None
     recovery_action: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Counters:
+    """What counters said; `until`: they tell of errors heard before then alone. None: of all."""
+
+    since_reset: tuple[int | None, ...]
+    until: float | None = None
 
 
 @dataclass(slots=True)
@@ -85,7 +96,7 @@ class XidBook:
         self._listed: frozenset[str] | None = None
         self._cards_left_out = 0
         self._codes_left_out = 0
-        self._counters: dict[str, tuple[int | None, ...]] = {}
+        self._counters: dict[str, _Counters] = {}
         self._order = 0
         self._loaded = 0
         """Order of the last time that the driver was loaded."""
@@ -131,18 +142,20 @@ class XidBook:
             case CardAttached(pci=pci):
                 self._end(pci, self._order)
 
-    def learn(self, pci: str, signs: CardSigns) -> None:
-        """Note what another reading of a card says: faults that a reset ended are over.
+    def learn(self, pci: str, signs: CardSigns) -> bool:
+        """Note what another reading of a card says; return whether faults are over by it.
 
         That the card was reset is shown by counters that fell, and by a row that no longer waits
         for it. Else the driver is believed that it asks for nothing.
         """
         before = self._counters.get(pci)
-        self._counters[pci] = signs.since_reset
+        self._counters[pci] = _Counters(signs.since_reset)
         faults = self._cards.get(pci, {}).values()
-        if before is not None and _fell(before, signs.since_reset):
+        open_before = sum(not fault.over for fault in faults)
+        if before is not None and _fell(before.since_reset, signs.since_reset):
+            until = signs.read_at if before.until is None else min(before.until, signs.read_at)
             for fault in faults:
-                fault.over |= fault.heard < signs.read_at
+                fault.over |= fault.heard < until
         if signs.remap_pending is False:
             self._remapped(pci, signs.read_at)
         if signs.recovery_action == _NONE:
@@ -150,6 +163,54 @@ class XidBook:
                 followed = fault.code in FOLLOWED_BY_RECOVERY
                 wait = _REPORT_TAKES if followed else _QUIET
                 fault.over |= signs.read_at - fault.heard >= wait
+        return sum(not fault.over for fault in faults) < open_before
+
+    def kept(self) -> BookKept | None:
+        """Return what is known, for the next start; None: too much to be kept.
+
+        Counters are kept of cards alone on which something lasts: they change all the time.
+        """
+        if sum(map(len, self._cards.values())) > MOST_KEPT:
+            return None
+        cards = self._cards.items()
+        return BookKept(
+            loaded=self._loaded if self._cards else 0,
+            faults=tuple(_kept(pci, fault) for pci, all_ in cards for fault in all_.values()),
+            counters=tuple(
+                CountersKept(pci=pci, since_reset=self._counters[pci].since_reset)
+                for pci in self.lasting()
+                if pci in self._counters
+            ),
+        )
+
+    def restore(self, kept: BookKept, now: float) -> None:
+        """Take what an earlier start knew, before anything is taken or learnt.
+
+        A counter that fell since then says nothing of an error that is heard of only now: it may
+        have come after the reset.
+
+        Args:
+            kept: from `kept`, of this boot.
+            now: monotonic seconds.
+        """
+        for one in kept.faults:
+            heard = min(one.heard, now)
+            self._cards.setdefault(one.pci, {})[one.code] = _Fault(
+                code=one.code,
+                order=one.order,
+                heard=heard,
+                count=one.count,
+                first=one.first,
+                last=one.last,
+                action=one.action,
+                words=one.words,
+                over=one.over,
+                while_loading=one.while_loading,
+            )
+        self._loaded = kept.loaded
+        self._order = max((kept.loaded, *(one.order for one in kept.faults)))
+        self._counters = {one.pci: _Counters(one.since_reset, until=now) for one in kept.counters}
+        self._make_room()
 
     def xids(self, pci: str) -> tuple[Xid, ...]:
         """Return a card's errors by code; empty when it has none."""
@@ -229,6 +290,22 @@ class XidBook:
     def _all(self) -> Iterator[_Fault]:
         for faults in self._cards.values():
             yield from faults.values()
+
+
+def _kept(pci: str, fault: _Fault) -> FaultKept:
+    return FaultKept(
+        pci=pci,
+        code=fault.code,
+        order=fault.order,
+        heard=fault.heard,
+        count=fault.count,
+        first=fault.first,
+        last=fault.last,
+        action=fault.action,
+        words=fault.words,
+        over=fault.over,
+        while_loading=fault.while_loading,
+    )
 
 
 def _near(row: float | None, fault: float | None) -> bool:

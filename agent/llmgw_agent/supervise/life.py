@@ -21,6 +21,7 @@ from llmgw.model.shard import (
     STARTING,
     STOPPED,
     STOPPING,
+    STUCK,
 )
 from llmgw_agent.engines.adapter import Adapter
 from llmgw_agent.supervise.ending import anything_left, end_processes
@@ -97,7 +98,7 @@ class Life:
         try:
             await work
         except StopWanted:
-            return None
+            return self._hung()
         except ShardFailed as failure:
             return failure
         except Exception as fault:
@@ -105,6 +106,11 @@ class Life:
             log.warning("a fault of the agent's", shard=self._shard.name, exc_info=fault)
             return ShardFailed(None, f"a fault of the agent's: {fault!r}")
         return None
+
+    def _hung(self) -> ShardFailed | None:
+        """Return what a shard failed of that is stopped because it is stuck: its output is kept."""
+        shard = self._shard
+        return ShardFailed(STUCK, shard.reason or "") if shard.state == STUCK else None
 
     async def _start(self) -> None:
         shard = self._shard

@@ -86,3 +86,5 @@ class Means:
     """Ports of this agent's other shards, whether they listen yet or not."""
     who_holds: Callable[[tuple[str, ...]], str | None]
     """Returns in words who else has memory on these devices; None: nobody is known."""
+    stuck_after: float | None
+    """Seconds without a token after which an engine with requests is stuck; None: as usual."""

@@ -26,9 +26,14 @@ CANARIES = 2
 
 
 class Pulse:
-    """Judges an engine by what it said from look to look; pure. Times: monotonic seconds."""
+    """Judges an engine by what it said from look to look; pure. Times: monotonic seconds.
 
-    def __init__(self) -> None:
+    Args:
+        still_for: seconds for which requests may be there while no token moves.
+    """
+
+    def __init__(self, still_for: float) -> None:
+        self._still_for = still_for
         self._moved: float | None = None
         self._still_since: float | None = None
 
@@ -38,11 +43,11 @@ class Pulse:
         if not there or use.moved is None or use.moved != self._moved:
             self._moved, self._still_since = use.moved, now
             return None
-        if self._still_since is None or now - self._still_since < STILL_FOR:
+        if self._still_since is None or now - self._still_since < self._still_for:
             return None
         return (
-            f"no token moved for {show_seconds(STILL_FOR)} with {use.running or 0} requests "
-            f"running and {use.waiting or 0} waiting"
+            f"no token moved for {show_seconds(self._still_for)} "
+            f"(requests running: {use.running or 0}, waiting: {use.waiting or 0})"
         )
 
 
@@ -51,7 +56,8 @@ async def until_stuck(shard: Shard, adapter: Adapter, means: Means) -> str:
 
     What it has to do is noted at the shard from look to look.
     """
-    pulse, clock = Pulse(), means.clock
+    still_for = STILL_FOR if means.stuck_after is None else means.stuck_after
+    pulse, clock = Pulse(still_for), means.clock
     unanswered, next_canary = 0, clock.monotonic() + CANARY_EVERY
     while True:
         await clock.sleep(PERIOD)

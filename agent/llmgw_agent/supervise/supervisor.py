@@ -62,6 +62,7 @@ class Supervisor:
         facts: what the node is known to have now.
         port_free: whether a port of `host` could be listened on.
         who_holds: in words, who else has memory on these devices.
+        stuck_after: as in `Means`.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Supervisor:
         facts: Callable[[], NodeFacts] = NodeFacts,
         port_free: Callable[[int], bool] | None = None,
         who_holds: Callable[[tuple[str, ...]], str | None] = lambda _: None,
+        stuck_after: float | None = None,
     ) -> None:
         state_dir = state_dir.resolve()
         self._clock = clock
@@ -116,6 +118,7 @@ class Supervisor:
             port_free=port_free or (lambda port: is_free(host, port)),
             ports_held=self._ports_held,
             who_holds=who_holds,
+            stuck_after=stuck_after,
         )
 
     async def __aenter__(self) -> "Supervisor":

@@ -12,7 +12,7 @@ from llmgw.model.hardware import HardwareChange
 
 
 def _when(change: HardwareChange) -> str:
-    return show_moment(change.at)
+    return show_moment(change.when)
 
 
 def _lasted(change: HardwareChange) -> str:
@@ -35,7 +35,12 @@ def hardware(
     since: Annotated[str, typer.Option("--since", help="How far back: 30m, 24h.")] = "24h",
     output: Output = Format.TABLE,
 ) -> None:
-    """List port changes, other subnet managers and driver errors (XIDs), oldest first."""
+    """List port changes, other subnet managers and driver errors (XIDs), oldest first.
+
+    Listed is what was heard of since then. WHEN is when it happened: of a machine that joined later
+    also what its kernel had logged before.
+    """
     query = {"node": node or None, "since": session.now() - duration("--since", since)}
     found = session.get("/hardware-changes", tuple[HardwareChange, ...], **query)
+    found = tuple(sorted(found, key=lambda change: change.when))
     print_rows(found, COLUMNS, output, name=lambda c: c.id, empty=f"nothing within {since}")

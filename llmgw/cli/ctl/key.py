@@ -8,7 +8,7 @@ from llmgw.base.errors import NotFound
 from llmgw.cli import session
 from llmgw.cli.lazy import Entry, lazy_app
 from llmgw.cli.options import DryRun, Format, Output, Yes, duration
-from llmgw.cli.output import confirm, note, print_data, say
+from llmgw.cli.output import agreed, note, print_data, say
 from llmgw.model.keys import Key
 
 HERE = "llmgw.cli.ctl.key"
@@ -62,9 +62,7 @@ def remove(
     if found is None:
         raise NotFound(f"no key with the id {key!r}", hint="list them: llmgw ctl keys")
     words = f"{key} ({found.name}): requests with it will be refused"
-    if dry_run:
-        note(f"{words}; nothing was changed")
+    if not agreed(words, key, yes=yes, dry_run=dry_run):
         return
-    confirm(words, key, yes=yes)
     session.connect().delete(f"/keys/{key}")
     say(f"{key} is removed")

@@ -11,9 +11,9 @@ from llmgw.base.errors import NotFound, Unreadable
 from llmgw.cli import session, show
 from llmgw.cli.lazy import Entry, lazy_app
 from llmgw.cli.options import DryRun, Format, Output, Yes
-from llmgw.cli.output import Column, confirm, note, print_data, print_rows, say
+from llmgw.cli.output import Column, agreed, note, print_data, print_rows, say
 from llmgw.model.catalog import CatalogEntry, Model
-from llmgw.model.replica import Replica
+from llmgw.model.replica import OVER, Replica
 
 HERE = "llmgw.cli.ctl.model"
 CHANGE = "llmgw.cli.ctl.model_change"
@@ -83,12 +83,11 @@ def show_one(name: Name, output: Output = Format.YAML) -> None:
 def remove(name: Name, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Remove a model; its replicas are stopped."""
     session.get(f"/models/{name}", CatalogEntry)
-    running = [r for r in session.get("/replicas", tuple[Replica, ...]) if r.model == name]
+    found = session.get("/replicas", tuple[Replica, ...])
+    running = [r for r in found if r.model == name and r.state not in OVER]
     words = f"{name}: {show.count(len(running), 'replica')} will be stopped"
-    if dry_run:
-        note(f"{words}; nothing was changed")
+    if not agreed(words, name, yes=yes, dry_run=dry_run):
         return
-    confirm(words, name, yes=yes)
     session.connect().delete(f"/models/{name}")
     say(f"{name} is removed")
 

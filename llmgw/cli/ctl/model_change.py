@@ -18,9 +18,9 @@ import typer
 from llmgw.base.errors import LlmgwError, NotFound, Refused, Unreadable, Usage
 from llmgw.cli import session, show
 from llmgw.cli.options import DryRun, Yes
-from llmgw.cli.output import confirm, note, say
+from llmgw.cli.output import agreed, confirm, note, say
 from llmgw.model.catalog import CatalogEntry, Model, Profile
-from llmgw.model.replica import Replica
+from llmgw.model.replica import LEAVING, OVER, Replica
 from llmgw.model.shard import READY
 
 Name = Annotated[str, typer.Argument(help="The model's public name.")]
@@ -121,16 +121,15 @@ def restart(name: Name, yes: Yes = False, dry_run: DryRun = False) -> None:
             hint=f"set roll_when_stale: true: llmgw ctl model edit {shlex.quote(name)}",
         )
     words = _replaced(name)
-    if dry_run:
-        note(f"{words}; nothing was changed")
+    if not agreed(words, name, yes=yes, dry_run=dry_run):
         return
-    confirm(words, name, yes=yes)
     generation = entry.model.generation + 1
     _put(entry, msgspec.structs.replace(entry.model, generation=generation), dry_run=False)
 
 
 def _replaced(name: str) -> str:
-    here = [r for r in session.get("/replicas", tuple[Replica, ...]) if r.model == name]
+    found = session.get("/replicas", tuple[Replica, ...])
+    here = [r for r in found if r.model == name and r.state not in OVER | LEAVING]
     ready = sum(1 for one in here if one.state == READY)
     return (
         f"{name}: {show.count(len(here), 'replica')} ({ready} ready) will be replaced, "

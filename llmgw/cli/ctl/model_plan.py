@@ -6,9 +6,9 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from llmgw.base.errors import PartlyDone
+from llmgw.base.errors import PartlyDone, Unreadable
 from llmgw.base.units import show_bytes
-from llmgw.cli import session
+from llmgw.cli import session, show
 from llmgw.cli.options import Format, Output
 from llmgw.cli.output import ABSENT, note, print_data, say
 from llmgw.model.catalog import CatalogEntry, Model
@@ -30,8 +30,10 @@ def plan(what: What, output: Output = Format.TABLE) -> None:
         for profile in answer["profiles"]:
             for words in profile["warnings"]:
                 note(f"{answer['model']} ({profile['profile']}): {words}")
-    for problem in answer["problems"]:
-        note(f"{problem['path']}: {problem['words']}")
+    if problems := answer["problems"]:
+        for problem in problems:
+            note(f"{answer['model']}: {problem['path']}: {problem['words']}")
+        raise Unreadable(f"{answer['model']}: {show.count(len(problems), 'problem')}, not planned")
     if not answer["fits"]:
         raise PartlyDone(f"{answer['model']}: not all that is wanted can be placed")
 
@@ -44,6 +46,8 @@ def lines(answer: dict[str, Any]) -> list[str]:
         found.append(f"  start on {where}: {one['words']}")
     found += [f"  {one['kind']} {one['replica']}: {one['words']}" for one in answer["gives_up"]]
     found += [line for profile in answer["profiles"] for line in _profile(profile)]
+    if answer["problems"] or not (answer["weights_on"] or answer["download_bytes"] != 0):
+        return found  # nothing was planned, or it has no weights
     weights = show_bytes(answer["weights_bytes"])
     held = ", ".join(answer["weights_on"]) or "no node"
     found.append(f"  weights {weights}, held by {held}; to fetch {_fetch(answer)}")
@@ -61,11 +65,10 @@ def _profile(profile: dict[str, Any]) -> list[str]:
     need, name = profile["need"], profile["profile"]
     found = [f"  {name}: {profile['wanted']} wanted, {profile['there']} there; {_need(need)}"]
     if (refusal := profile["refusal"]) is not None:
-        found.append(f"  {name}: can't be placed: {refusal['words']}")
-        found += [
-            f"    {candidate['verdict']['kind'].replace('_', ' ')}: {candidate['verdict']['words']}"
-            for candidate in refusal["candidates"]
-        ]
+        verdicts = [candidate["verdict"] for candidate in refusal["candidates"]]
+        words = f" {refusal['words']}" if not verdicts else ""
+        found.append(f"  {name}: can't be placed:{words}")
+        found += [f"    {one['kind'].replace('_', ' ')}: {one['words']}" for one in verdicts]
     return found
 
 

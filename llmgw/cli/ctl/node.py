@@ -8,9 +8,10 @@ from llmgw.base.errors import NotFound
 from llmgw.cli import session, show
 from llmgw.cli.lazy import Entry, lazy_app
 from llmgw.cli.options import DryRun, Format, Output, Yes
-from llmgw.cli.output import confirm, note, print_data, say
+from llmgw.cli.output import agreed, confirm, note, print_data, say
 from llmgw.model.node import CORDONED, DRAINING, Heartbeat, Node, Sample
-from llmgw.model.replica import Replica
+from llmgw.model.replica import LEAVING, OVER, Replica
+from llmgw.model.trouble import MASS_LOSS
 
 HERE = "llmgw.cli.ctl.node"
 
@@ -80,7 +81,7 @@ def cordon(node: Name) -> None:
 def drain(node: Name, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Cordon a node and move its replicas away."""
     session.connect().get(f"/nodes/{node}")
-    here = [r for r in session.get("/replicas", tuple[Replica, ...]) if _on(r, node)]
+    here = [one for one in _running(node) if one.state not in LEAVING]
     words = f"{node}: {show.count(len(here), 'replica')} will move"
     if here:
         words += f": {', '.join(r.id for r in here)}"
@@ -104,7 +105,7 @@ def accept_loss(yes: Yes = False, dry_run: DryRun = False) -> None:
     anew for them until they are back; this says that they are really gone.
     """
     status: dict[str, Any] = session.connect().get("/status")
-    lost = [one for one in status["problems"] if one.get("subject") == "mass loss"]
+    lost = [one for one in status["problems"] if one.get("subject") == MASS_LOSS]
     if not lost:
         say("no nodes were lost together")
         return
@@ -125,17 +126,15 @@ def remove(node: Name, yes: Yes = False, dry_run: DryRun = False) -> None:
         # One that joined and never registered is known by its certificate alone.
         if dry_run or not yes:
             raise
-    here = [r for r in session.get("/replicas", tuple[Replica, ...]) if _on(r, node)]
+    here = _running(node)
     words = f"{node}: its certificate will be denied"
     if here:
         words += (
             f"; {show.count(len(here), 'replica')} on it will not be used any more, and the "
             "engines run on until its agent is told otherwise"
         )
-    if dry_run:
-        note(f"{words}; nothing was changed")
+    if not agreed(words, node, yes=yes, dry_run=dry_run):
         return
-    confirm(words, node, yes=yes)
     session.connect().delete(f"/nodes/{node}")
     say(f"{node} is removed")
 
@@ -159,6 +158,12 @@ def _wish(node: str, wish: str | None) -> None:
     answer = session.connect().post(f"/nodes/{node}/wish", {"wish": wish})
     seen = session.typed(answer, Node, "node")
     say(f"{seen.id} is {seen.wish or 'free to be used'}")
+
+
+def _running(node: str) -> list[Replica]:
+    """Return the replicas of which something runs on a node."""
+    found = session.get("/replicas", tuple[Replica, ...])
+    return [one for one in found if _on(one, node) and one.state not in OVER]
 
 
 def _on(replica: Replica, node: str) -> bool:

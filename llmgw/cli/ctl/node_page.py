@@ -5,22 +5,21 @@ from collections.abc import Mapping, Sequence
 from llmgw.base.units import show_bytes, show_seconds
 from llmgw.cli import show
 from llmgw.cli.output import ABSENT, Column, fields, table
+from llmgw.fabric.managers import unknown_managers
 from llmgw.model.availability import FREE, HELD, availability, holders
 from llmgw.model.condition import (
-    Fact,
-    by_trouble,
-    device_facts,
+    conditions,
     names_of,
     port_faults,
     port_network,
-    probe_fact,
     with_cards,
 )
 from llmgw.model.device import MIG, Device, DeviceSample
 from llmgw.model.fabric import NvlinkDomain, Port, SubnetManager
 from llmgw.model.node import READY, Filesystem, Heartbeat, Node, ProbeState, Sample, Sensor
+from llmgw.model.probes import by_trouble, probe_fact
 from llmgw.model.replica import Replica
-from llmgw.model.trouble import health_of
+from llmgw.model.trouble import of_machine
 from llmgw.model.work import POWER, SM_ACTIVE, work
 
 MARK = "! "
@@ -44,7 +43,7 @@ def page(node: Node, sample: Sample | None, replicas: Sequence[Replica], now: fl
     lines += _titled("Condition", _condition(node, beat, now))
     ports = (beat.ports if beat else None) or inventory.ports or ()
     lines += _titled("Ports", table(ports, _PORTS, wide=False) if ports else [])
-    lines += _titled("Fabrics", _fabrics(inventory.subnet_managers or (), inventory.nvlink_domain))
+    lines += _titled("Fabrics", _fabrics(inventory.subnet_managers, ports, inventory.nvlink_domain))
     disks = (beat.filesystems if beat else None) or inventory.filesystems or ()
     lines += _titled("Disks", _disks(disks, shared=False))
     lines += _titled("Shared storage", _disks(disks, shared=True))
@@ -86,8 +85,10 @@ def _head(node: Node, sample: Sample | None, now: float) -> list[str]:
 
 
 def _numbered(node: Node) -> list[tuple[int, str]]:
-    """Return what is wrong with a node; warnings of its inventory that are not named yet, too."""
-    return list(enumerate(health_of(node)))
+    """Return what is wrong with a node; of its devices alone which: the rest stands with them."""
+    sick = [device for device in node.inventory.devices or () if device.unhealthy]
+    which = (f"{names_of(sick)}: out of order, see Condition",) if sick else ()
+    return list(enumerate((*of_machine(node), *which)))
 
 
 def _driver(driver: str | None, cuda: str | None) -> str:
@@ -200,19 +201,9 @@ def _devices(node: Node, beat: Heartbeat | None, replicas: Sequence[Replica]) ->
 
 def _condition(node: Node, beat: Heartbeat | None, now: float) -> list[str]:
     """Return what is wrong with each device, then what is in order, alike devices together."""
-    health = {one.uuid: one for one in (beat.health or ())} if beat else {}
-    readings = {one.uuid: one for one in (beat.devices or ())} if beat else {}
     wrong: dict[str, list[Device]] = {}
     calm: dict[str, list[Device]] = {}
-    for device in with_cards(node.inventory.devices or ()):
-        facts: Sequence[Fact] = device_facts(
-            device,
-            health.get(device.uuid),
-            readings.get(device.uuid),
-            node.inventory.nvlink_domain,
-            now=now,
-            ages=show_seconds,
-        )
+    for device, facts in conditions(node.inventory, beat, now=now, ages=show_seconds):
         for fact in facts:
             if fact.wrong:
                 wrong.setdefault(f"{MARK}{fact.words}", []).append(device)
@@ -250,8 +241,11 @@ def _rate(rate: int | None) -> str:
     return ABSENT if rate is None else show.number(rate / 1e9, " Gb/s")
 
 
-def _fabrics(managers: Sequence[SubnetManager], domain: NvlinkDomain | None) -> list[str]:
-    pairs = [("subnet manager", _manager(one)) for one in managers]
+def _fabrics(
+    managers: Sequence[SubnetManager] | None, ports: Sequence[Port], domain: NvlinkDomain | None
+) -> list[str]:
+    pairs = [("subnet manager", _manager(one)) for one in managers or ()]
+    pairs += [("subnet managers", words) for words in unknown_managers(managers, ports)]
     if domain is not None:
         runs = {True: "nvidia-imex runs", False: "nvidia-imex does not run", None: ""}
         channels = domain.imex_channels
@@ -281,9 +275,9 @@ def _space(disk: Filesystem) -> str:
 
 def _replica(seen: Replica) -> str:
     words = show.replica_words(seen)
-    return f"{seen.id}: {show.text(seen.state)} on {show.back_end(seen)}" + (
-        f", {words}" if words else ""
-    )
+    on = show.back_end(seen)
+    state = show.text(seen.state) + ("" if on == show.text(None) else f" on {on}")
+    return f"{seen.id}: {state}" + (f", {words}" if words else "")
 
 
 def _sensors(sensors: Sequence[Sensor]) -> list[str]:

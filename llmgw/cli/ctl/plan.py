@@ -27,18 +27,25 @@ def plan(output: Output = Format.TABLE, next_: Next = False) -> None:
         return
     print_plan(answer, "plan")
     say("")
-    print_plan(client.get("/plan", {"next": "true"}), "next: plan")
+    following = client.get("/plan", {"next": "true"})
+    if following["sentence"] == answer["sentence"] and not (following["steps"] or answer["steps"]):
+        say(f"next: plan {following['number']} after {following['parent']}: the same")
+        return
+    print_plan(following, "next: plan")
 
 
 def print_plan(answer: dict[str, Any], what: str) -> None:
-    """Print a plan with its steps and refusals."""
+    """Print a plan with those of its steps and refusals that its sentence leaves out."""
     parent = answer["parent"]
     after = "" if parent is None else f" after {parent}"
-    say(f"{what} {answer['number']}{after}: {answer['sentence']}")
+    told = str(answer["sentence"])
+    say(f"{what} {answer['number']}{after}: {told}")
     for step in answer["steps"]:
-        say(f"  {_verb(step['kind'])} {step['replica']}: {step['words']}")
+        if step["replica"] not in told or step["words"] not in told:
+            say(f"  {_verb(step['kind'])} {step['replica']}: {step['words']}")
     for refusal in answer["refusals"]:
-        say(f"  not placed {refusal['model']} ({refusal['profile']}): {refusal['words']}")
+        if f"{refusal['model']}: {refusal['words']}" not in told:
+            say(f"  not placed {refusal['model']} ({refusal['profile']}): {refusal['words']}")
 
 
 def _verb(kind: str) -> str:

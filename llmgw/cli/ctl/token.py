@@ -8,7 +8,7 @@ from llmgw.base.errors import NotFound
 from llmgw.cli import session, show
 from llmgw.cli.lazy import Entry, lazy_app
 from llmgw.cli.options import DryRun, Format, Output, Yes
-from llmgw.cli.output import Column, confirm, note, print_data, print_rows, say
+from llmgw.cli.output import Column, agreed, note, print_data, print_rows, say
 from llmgw.model.record import Record
 
 HERE = "llmgw.cli.ctl.token"
@@ -70,9 +70,7 @@ def remove(
     if found is None:
         raise NotFound(f"no token with the id {token!r}", hint="list them: llmgw ctl token list")
     words = f"{token} ({found.name}): commands with it will be refused"
-    if dry_run:
-        note(f"{words}; nothing was changed")
+    if not agreed(words, token, yes=yes, dry_run=dry_run):
         return
-    confirm(words, token, yes=yes)
     session.connect().delete(f"/tokens/{token}")
     say(f"{token} is removed")

@@ -77,6 +77,9 @@ class _Desk:
 
     async def _answer(self, operation: Operation, request: Request) -> Response:
         caller = self._admit(operation, request)
+        if operation.changes and not self._plane.leader:
+            where = self._plane.elsewhere()
+            raise TurnedAway(503, "not_leader", where.message, hint=where.hint)
         said: dict[str, object] = {}
         query = request.scope.get("query_string", b"")
         if operation.query is None:

@@ -10,11 +10,10 @@ DAY = 86400.0
 
 
 async def events(call: Call, query: SinceQuery) -> tuple[Event, ...]:
-    """Return events, oldest first: from memory where it reaches back far enough."""
-    kept = call.plane.events.recent()
-    if query.since is None or (kept and kept[0].at <= query.since):
-        return call.plane.events.recent(query.since or 0.0)
-    return await call.plane.store.events(since=query.since)
+    """Return events, oldest first; without a time those that are in memory."""
+    if query.since is None:
+        return call.plane.events.recent()
+    return await call.plane.events.since(query.since)
 
 
 async def audit(call: Call, query: LimitQuery) -> tuple[AuditEntry, ...]:

@@ -1,5 +1,6 @@
 """How a node was: from memory for an hour, from a Prometheus for longer."""
 
+import asyncio
 import difflib
 
 import msgspec
@@ -32,12 +33,17 @@ async def node_history(call: Call, query: NodeHistoryQuery) -> NodeHistory:
     else:
         try:
             told = await plane.prometheus.history(
-                url, node, names, minutes=query.minutes, now=plane.clock.now()
+                url,
+                node,
+                names,
+                cluster=plane.cluster,
+                minutes=query.minutes,
+                now=plane.clock.now(),
             )
         except LlmgwError as error:
             problem = f"only the last hour is told: {error.message}"
         else:
-            return ranges.with_memory(told, kept)
+            return await asyncio.to_thread(ranges.with_memory, told, kept)
     return msgspec.structs.replace(kept, problem=problem)
 
 

@@ -12,7 +12,9 @@ from types import NoneType
 from typing import Any, Generic, TypeVar
 
 from llmgw.control.metrics.collector import Scrapes
+from llmgw.control.metrics.packing import Text
 from llmgw.control.plane import Plane
+from llmgw.model.keys import READ
 
 PREFIX = "/api/v1"
 ADMIN_LISTENER = "admin"
@@ -56,7 +58,7 @@ class Sent(Generic[T]):
 class Pieces:
     """An answer that is not JSON and may be long: it is sent piece by piece."""
 
-    body: tuple[bytes, ...]
+    body: Text
     media_type: str
     ended: Callable[[], None]
     """Called once when it was sent, or is not sent any further."""
@@ -89,6 +91,11 @@ class Operation:
     def name(self) -> str:
         """Return a name that is unique in the table."""
         return self.handler.__name__
+
+    @property
+    def changes(self) -> bool:
+        """Say whether it changes anything: whoever may only read asks for nothing of it."""
+        return self.method != "GET" and self.role != READ
 
     @property
     def body(self) -> Any:  # noqa: ANN401  a type expression, which has no narrower type

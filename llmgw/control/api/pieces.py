@@ -1,19 +1,16 @@
 """A long answer sent piece by piece: the loop is never held for all of it."""
 
 import asyncio
-import zlib
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from llmgw.control.api.answer import HEADERS
 from llmgw.control.api.operation import Pieces
+from llmgw.control.metrics.packing import Text
 
 SEND_SECONDS = 30.0
 """A client that does not take the whole answer in this time is let go: it holds megabytes."""
-
-_FASTEST = 1
-_GZIP_FORMAT = 31
 
 
 class PiecesSent(Response):
@@ -26,7 +23,7 @@ class PiecesSent(Response):
 
     def __init__(self, answer: Pieces, accepts: str) -> None:
         super().__init__(headers={**HEADERS, "Content-Type": answer.media_type})
-        self._pieces = answer.body
+        self._text: Text | None = answer.body
         self._ended = answer.ended
         self._compressing = _takes_gzip(accepts)
         self.headers["vary"] = "Accept-Encoding"
@@ -34,7 +31,7 @@ class PiecesSent(Response):
             del self.headers["content-length"]
             self.headers["content-encoding"] = "gzip"
         else:
-            self.headers["content-length"] = str(sum(map(len, self._pieces)))
+            self.headers["content-length"] = str(sum(map(len, answer.body.pieces)))
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -47,18 +44,15 @@ class PiecesSent(Response):
             # The answer stays unfinished: the server ends the connection for it.
             return
         finally:
-            self._pieces = ()
+            self._text = None
             self._ended()
 
     async def _send_body(self, send: Send) -> None:
-        packing = zlib.compressobj(_FASTEST, zlib.DEFLATED, _GZIP_FORMAT)
-        for piece in self._pieces:
-            data = packing.compress(piece) if self._compressing else piece
-            if data:
-                await send({"type": "http.response.body", "body": data, "more_body": True})
+        text = self._text or Text(())
+        for piece in await text.packed() if self._compressing else text.pieces:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
             await asyncio.sleep(0)
-        rest = packing.flush() if self._compressing else b""
-        await send({"type": "http.response.body", "body": rest, "more_body": False})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 def _takes_gzip(accepts: str) -> bool:

@@ -1,20 +1,42 @@
 """What was decided, and what would be."""
 
 from llmgw.control.api.operation import PREFIX, Call, Operation
-from llmgw.control.api.shapes import ExplainQuery
+from llmgw.control.api.shapes import ExplainQuery, PlanQuery
+from llmgw.model.catalog import Model
 from llmgw.model.gateway import Gateway
-from llmgw.model.keys import READ
-from llmgw.plan.records import Candidate, Plan
+from llmgw.model.keys import ADMIN, READ
+from llmgw.plan.modelplan import ModelPlan
+from llmgw.plan.records import Candidate, MassLoss, Plan
+from llmgw.plan.whatif import Snapshot
 
 
-async def plan(call: Call) -> Plan | None:
-    """Return what the last pass decided; null before the first."""
+async def plan(call: Call, query: PlanQuery) -> Plan | None:
+    """Return what the last pass decided, null before the first; or what the next one would."""
+    if query.next:
+        return call.plane.next_plan(stopped=query.stopped)
     return call.plane.last_plan
+
+
+async def accept_loss(call: Call) -> MassLoss | None:
+    """Take nodes that were lost together for lost; null when none were."""
+    lost = call.plane.fleet.losses.now
+    await call.plane.accept_loss(actor=call.caller.name)
+    return lost
 
 
 async def explain(call: Call, query: ExplainQuery) -> tuple[Candidate, ...]:
     """Return what placement says of each node for one more replica of a model."""
     return call.plane.explain(call.path["name"], query.profile)
+
+
+async def plan_model(call: Call, body: Model) -> ModelPlan:
+    """Return what serving a model would take; nothing is changed."""
+    return await call.plane.plan_model(body)
+
+
+async def snapshot(call: Call) -> Snapshot:
+    """Return what the cluster is told and what there is, for `llmgw simulate`."""
+    return call.plane.snapshot()
 
 
 async def gateways(call: Call) -> tuple[Gateway, ...]:
@@ -23,13 +45,40 @@ async def gateways(call: Call) -> tuple[Gateway, ...]:
 
 
 OPERATIONS = (
-    Operation("GET", f"{PREFIX}/plan", READ, plan, "What the last pass decided, and why."),
+    Operation(
+        "GET",
+        f"{PREFIX}/plan",
+        READ,
+        plan,
+        "What the last pass decided and why, or what the next one would do.",
+    ),
+    Operation(
+        "POST",
+        f"{PREFIX}/mass-loss/accept",
+        ADMIN,
+        accept_loss,
+        "Take nodes that were lost together for lost: what they ran is placed anew.",
+    ),
     Operation(
         "GET",
         f"{PREFIX}/explain/{{name:path}}",
         READ,
         explain,
         "What placement says of each node for one more replica of a model.",
+    ),
+    Operation(
+        "POST",
+        f"{PREFIX}/plan/model",
+        READ,
+        plan_model,
+        "What serving a model would take: nodes, devices, memory, downloads, what gives way.",
+    ),
+    Operation(
+        "GET",
+        f"{PREFIX}/snapshot",
+        READ,
+        snapshot,
+        "The cluster at this moment: what it is told and what there is. It holds no secret.",
     ),
     Operation("GET", f"{PREFIX}/gateways", READ, gateways, "All gateways."),
 )

@@ -9,7 +9,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from llmgw.base.errors import Unreadable
 from llmgw.control.api.answer import TurnedAway
-from llmgw.model.written import read_json
+from llmgw.model.written import read_json, said_of
 
 BODY_MOST = 1 << 20
 """Bytes of a body: a catalog entry has a few thousand."""
@@ -73,7 +73,7 @@ def read_query(query: bytes, type_: type[T]) -> T:
         return msgspec.convert(said, type_, strict=False)
     except msgspec.ValidationError as error:
         fields = ", ".join(getattr(type_, "__struct_fields__", ())) or "none"
-        raise Unreadable(f"query: {error}", hint=f"parameters are: {fields}") from error
+        raise Unreadable(f"query: {said_of(error)}", hint=f"parameters are: {fields}") from error
 
 
 def read_no_query(query: bytes) -> None:

@@ -4,7 +4,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from llmgw.model.catalog import CatalogEntry
+from llmgw.control.keys import NAME_MOST
+from llmgw.model.catalog import CatalogEntry, Model
 from llmgw.model.feed import Position
 from llmgw.model.gateway import Gateway
 from llmgw.model.keys import Key, Token
@@ -24,6 +25,9 @@ Time = Annotated[float, Meta(ge=0, le=TIME_MOST)]
 Lasting = Annotated[float, Meta(gt=0, le=YEARS)]
 Limit = Annotated[int, Meta(ge=1, le=1000)]
 Name = Annotated[str, Meta(min_length=1, max_length=253)]
+Id = Annotated[str, Meta(extra_json_schema={"minLength": 1, "maxLength": 253})]
+Label = Annotated[str, Meta(extra_json_schema={"minLength": 1, "maxLength": NAME_MOST})]
+"""Whoever takes an id or a label checks it: one of a wrong length is refused like any bad one."""
 
 
 class PassShown(Record, frozen=True, kw_only=True):
@@ -154,7 +158,7 @@ class RouteShown(Record, frozen=True, kw_only=True):
 class NewKey(Written, frozen=True, kw_only=True):
     """A key to be made. `models`: those it may use, or null for all. `expires_in`: seconds."""
 
-    name: Name
+    name: Label
     models: tuple[Name, ...] | None = None
     expires_in: Lasting | None = None
 
@@ -169,7 +173,7 @@ class NewToken(Written, frozen=True, kw_only=True):
     """An operator's token to be made. `expires_in`: seconds; null: never."""
 
     role: str
-    name: Name
+    name: Label
     expires_in: Lasting | None = None
 
 
@@ -183,7 +187,7 @@ class NewJoinToken(Written, frozen=True, kw_only=True):
     """A one-time token to be made. `role`: `node` or `gateway`; `subject`: its id."""
 
     role: str
-    subject: Name
+    subject: Id
 
 
 class JoinTokenMade(Record, frozen=True, kw_only=True):
@@ -207,6 +211,14 @@ class HistoryQuery(Written, frozen=True, kw_only=True):
 
     path: Annotated[str, Meta(max_length=500)] = ""
     limit: Limit = 100
+
+
+class NewServeJob(Written, frozen=True, kw_only=True, tag_field="kind", tag="serve"):
+    """A model to be served."""
+
+    model: Model
+    version: Annotated[int, Meta(ge=0, le=1 << 53)] | None = None
+    """Of the catalog, that was seen; 0: it was not there; absent: whatever is there."""
 
 
 class LimitQuery(Written, frozen=True, kw_only=True):
@@ -233,6 +245,15 @@ class UsageQuery(Written, frozen=True, kw_only=True):
 
     since: Time | None = None
     until: Time | None = None
+
+
+class PlanQuery(Written, frozen=True, kw_only=True):
+    """Which plan; absent: what the last pass decided."""
+
+    next: bool = False
+    """What the next pass would decide, with nothing done."""
+    stopped: bool | None = None
+    """With `next`: as if serving were stopped, or were not; absent: as it is."""
 
 
 class ExplainQuery(Written, frozen=True, kw_only=True):

@@ -13,10 +13,7 @@ from llmgw.fabric.managers import masters_of
 from llmgw.model.gateway import Route
 from llmgw.model.keys import READ
 from llmgw.model.node import LOST, READY, UNREACHABLE
-from llmgw.model.trouble import troubles
-
-CERTIFICATE_LATE = 5 * 86_400.0
-"""Seconds before its end at which a certificate should have been renewed for days."""
+from llmgw.model.trouble import MASS_LOSS, troubles
 
 
 async def status(call: Call) -> Status:
@@ -60,14 +57,16 @@ def _model(route: Route) -> ModelStatus:
 def _problems(plane: Plane) -> Iterator[Trouble]:
     """Yield what a person should look at: all that a critical alert tells is among it."""
     now = plane.clock.now()
+    if not plane.leader:
+        yield Trouble(subject=plane.server_id, words=plane.elsewhere().message)
+    unwritten = tuple(_unwritten(plane))
+    yield from unwritten
+    yield from _away(plane)
     for node in plane.fleet.nodes():
-        if node.liveness in {UNREACHABLE, LOST}:
-            yield Trouble(subject=node.id, words=f"the node is {node.liveness}")
         sample = plane.fleet.sample(node.id)
         beat = sample.heartbeat if sample is not None else None
         for words in troubles(node, beat, now=now, ages=show_seconds):
             yield Trouble(subject=node.id, words=words)
-        yield from _certificate(node.id, node.certificate_ends, now)
     yield from _fabrics(plane)
     for refusal in plane.last_plan.refusals if plane.last_plan else ():
         yield Trouble(subject=refusal.model, words=refusal.words)
@@ -75,14 +74,27 @@ def _problems(plane: Plane) -> Iterator[Trouble]:
         if not gateway.connected:
             yield Trouble(subject=gateway.id, words="the gateway is not connected")
     for one in plane.passes.values():
-        if one.last is not None and one.last.error is not None:
-            yield Trouble(subject=one.name, words=one.last.error)
+        error = None if one.last is None else one.last.error
+        if error is not None and not any(error in known.words for known in unwritten):
+            yield Trouble(subject=one.name, words=error)
 
 
-def _certificate(subject: str, ends: float | None, now: float) -> Iterator[Trouble]:
-    if ends is not None and ends - now < CERTIFICATE_LATE:
-        left = f"ends in {show_seconds(ends - now)}" if ends > now else "has ended"
-        yield Trouble(subject=subject, words=f"its certificate {left} and was not renewed")
+def _unwritten(plane: Plane) -> Iterator[Trouble]:
+    now = plane.clock.monotonic()
+    for one in plane.writing.unwritten():
+        what = f"{', '.join(one.kinds)} can't be written for {show_seconds(now - one.since)}"
+        yield Trouble(subject="store", words=f"{what}: {one.words}")
+
+
+def _away(plane: Plane) -> Iterator[Trouble]:
+    """Yield the nodes that are away; those that were lost together as one."""
+    lost = plane.fleet.losses.now
+    if lost is not None:
+        words = f"{lost.words}; if they are gone: llmgw ctl node accept-loss"
+        yield Trouble(subject=MASS_LOSS, words=words)
+    for node in plane.fleet.nodes():
+        if node.liveness in {UNREACHABLE, LOST} and not plane.fleet.losses.concerns(node.id):
+            yield Trouble(subject=node.id, words=f"the node is {node.liveness}")
 
 
 def _fabrics(plane: Plane) -> Iterator[Trouble]:

@@ -9,6 +9,7 @@ from prometheus_client.process_collector import ProcessCollector
 from llmgw.base.errors import Unreachable
 from llmgw.control.metrics.families import FAMILIES
 from llmgw.control.metrics.family import Family
+from llmgw.control.metrics.packing import Text
 from llmgw.control.metrics.page import Page
 from llmgw.control.metrics.snapshot import Snapshot
 from llmgw.control.plane import Plane
@@ -16,8 +17,11 @@ from llmgw.control.plane import Plane
 SLICE = 0.005
 """Seconds of work after which everybody else has a turn."""
 
-MOST_SENT = 16
+MOST_SENT = 32
 """Scrapes that are answered at once; one more is refused."""
+
+MOST_REST = 1.0
+"""Seconds for which the next scrape waits at most after one was made."""
 
 
 def gather(plane: Plane) -> Snapshot:
@@ -48,6 +52,10 @@ def gather(plane: Plane) -> Snapshot:
         plan=plane.last_plan,
         models_of={one.id: one.model for one in observed.replicas if one.model is not None},
         flaps=plane.hardware.flaps(),
+        evictions=dict(plane.executor.evictions),
+        preemptions=dict(plane.executor.preemptions),
+        unwritten=plane.writing.failing(),
+        lost_together=len(observed.mass_loss.nodes) if observed.mass_loss is not None else 0,
     )
 
 
@@ -69,8 +77,9 @@ class Scrapes:
 
     Scrapes that come while one is made wait for the next one and share it: however many come at
     once, at most one is made and one is waited for. No scrape gets what was gathered before it
-    came. A page has megabytes: so many are in memory at once as are being sent, and no more than
-    `MOST_SENT`.
+    came. After each rendering the loop is left to others for as long as that took: scrapes that
+    come without a pause have half of it. A page has megabytes: so many are in memory at once as
+    are being sent, and no more than `MOST_SENT`.
     """
 
     def __init__(self, plane: Plane) -> None:
@@ -80,12 +89,14 @@ class Scrapes:
         self._open = 0
         """Scrapes that wait, or whose answer is being sent."""
         self._waiting = 0
-        self._newest: tuple[bytes, ...] = ()
+        self._newest: Text | None = None
         self._number = 0
         """Which of those that were begun the newest is."""
+        self._rested = 0.0
+        """When the next one may be made, in monotonic seconds."""
 
-    async def scrape(self) -> tuple[bytes, ...]:
-        """Return the text of this moment, in pieces. Call `sent` when they are let go.
+    async def scrape(self) -> Text:
+        """Return the text of this moment. Call `sent` when it is let go.
 
         Raises:
             Unreachable: too many are being sent already.
@@ -106,12 +117,13 @@ class Scrapes:
         """Note that an answer is not held any more."""
         self._open -= 1
 
-    async def _next(self) -> tuple[bytes, ...]:
+    async def _next(self) -> Text:
         came = self._begun
         self._waiting += 1
         try:
             async with self._making:
-                if self._number <= came:
+                if self._newest is None or self._number <= came:
+                    await self._rest()
                     self._begun += 1
                     number = self._begun
                     self._newest = await self._made()
@@ -120,14 +132,22 @@ class Scrapes:
         finally:
             self._waiting -= 1
             if not self._waiting:
-                self._newest = ()  # megabytes that nobody waits for
+                self._newest = None  # megabytes that nobody waits for
 
-    async def _made(self) -> tuple[bytes, ...]:
+    async def _rest(self) -> None:
+        left = self._rested - self._plane.clock.monotonic()
+        if left > 0:
+            await self._plane.clock.sleep(left)
+
+    async def _made(self) -> Text:
         clock = self._plane.clock
+        began = clock.monotonic()
         page = Page(gather(self._plane), FAMILIES)
-        until = clock.monotonic() + SLICE
+        until = began + SLICE
         for _ in page.steps():
             if clock.monotonic() >= until:
                 await clock.sleep(0)
                 until = clock.monotonic() + SLICE
-        return (*page.pieces, process_text())
+        now = clock.monotonic()
+        self._rested = now + min(MOST_REST, now - began)
+        return Text((*page.pieces, process_text()))

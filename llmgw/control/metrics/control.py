@@ -52,6 +52,10 @@ def _passed(seen: Snapshot, tally: Tally) -> Samples:
     ]
 
 
+def _unwritten(seen: Snapshot, tally: Tally) -> Samples:
+    return [(f'records="{shown(kind)}"', int(fails)) for kind, fails in seen.unwritten.items()]
+
+
 FAMILIES = (
     FleetFamily(
         name="llmgw_build_info",
@@ -126,5 +130,15 @@ FAMILIES = (
         absent="before its first run",
         by=ALL,
         read=_passed,
+    ),
+    FleetFamily(
+        name="llmgw_store_write_failing",
+        labels=("records",),
+        unit="0 or 1",
+        help="Whether records of a kind can't be written into the store: the disk is full, say. "
+        "Events wait in memory meanwhile, the newest thousand.",
+        absent="before the first of the kind is written",
+        by=ALL,
+        read=_unwritten,
     ),
 )

@@ -63,6 +63,12 @@ def _flaps(node: OneNode) -> Figures:
         yield text, node.flaps.get(f"{port.adapter}/{port.number}")
 
 
+def _port_masters(node: OneNode) -> Figures:
+    for text, port in node.ports:
+        if port.master_guid is not None:
+            yield f'{text},fabric="{shown(port.master_guid)}"', 1
+
+
 def _joined(node: OneNode) -> Figures:
     domain = node.room.node.inventory.nvlink_domain
     for text, device in node.devices:
@@ -147,6 +153,10 @@ FAMILIES = (
         "and port_xmit_data count words of 4 bytes, and some stop at the most that they can hold.",
         absent=NOT_READ,
         read=_counters,
+        note="`promtool check metrics` says of it `metric name should not include type 'counter'`, "
+        "and of no other family anything. The name is meant: `counter` is what a port calls these, "
+        "and the label names which. Nothing is wrong with the page; let a check that fails on any "
+        "complaint pass over this one.",
     ),
     NodeFamily(
         name="llmgw_ib_port_flaps_total",
@@ -157,6 +167,14 @@ FAMILIES = (
         "or by its state where it has none or that stands at its most. Kept over restarts.",
         absent=NOT_READ,
         read=_flaps,
+    ),
+    NodeFamily(
+        name="llmgw_ib_port_master",
+        labels=(*_PORT, *_FABRIC),
+        unit="1",
+        help="1 for a port that sees a master subnet manager; fabric: that one's GUID.",
+        absent="it sees none, is of RoCE, or " + NOT_READ,
+        read=_port_masters,
     ),
     NodeFamily(
         name="llmgw_gpu_nvlink_joined",

@@ -5,6 +5,7 @@ from llmgw.control.metrics import (
     devices,
     fabric,
     fleet,
+    giveway,
     health,
     held,
     machines,
@@ -17,6 +18,7 @@ from llmgw.control.metrics.family import Family, FleetFamily, NodeFamily
 FAMILIES: tuple[Family, ...] = (
     *control.FAMILIES,
     *fleet.FAMILIES,
+    *giveway.FAMILIES,
     *machines.FAMILIES,
     *probes.FAMILIES,
     *devices.FAMILIES,

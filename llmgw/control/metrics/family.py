@@ -33,7 +33,7 @@ class Family:
     """One family.
 
     A sample whose value is None is left out: what was not measured has none. `absent` says in the
-    reference when that is so. `by`: who exports it.
+    reference when that is so. `by`: who exports it. `note`: what its reader should know besides.
     """
 
     name: str
@@ -43,6 +43,7 @@ class Family:
     help: str
     absent: str
     by: str = LEADER
+    note: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

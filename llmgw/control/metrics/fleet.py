@@ -1,5 +1,6 @@
 """The fleet: nodes, devices by class, replicas, and why something is not placed."""
 
+import math
 from collections import Counter
 from collections.abc import Callable
 
@@ -16,15 +17,22 @@ from llmgw.control.metrics.snapshot import Snapshot
 from llmgw.control.metrics.tally import UNKNOWN, Tally
 from llmgw.control.metrics.text import labelled, shown
 from llmgw.model.availability import UNAVAILABLE
-from llmgw.model.node import LOST, READY, UNREACHABLE, WISHES
+from llmgw.model.gateway import Gateway
+from llmgw.model.node import LOST, READY, UNREACHABLE, WISHES, Node
 
 LIVENESS = (READY, UNREACHABLE, LOST, UNKNOWN)
 
 ON_STANDBY = "on a standby"
+NOT_CONNECTED = (
+    "for a node or gateway that has not connected since the control plane started, and for one "
+    "without a certificate, on loopback"
+)
 NO_DEVICES = "for a class of which no node has a device, and " + UNSETTLED
 NO_READING = "for a class of which no device has such a reading, and " + UNSETTLED
 
 _CLASS = ("class",)
+
+Read = Callable[[Snapshot, Tally], Samples]
 
 
 def _by(labels: tuple[str, ...], counts: Counter[tuple[str, ...]]) -> Samples:
@@ -49,11 +57,16 @@ def _unhealthy_nodes(seen: Snapshot, tally: Tally) -> Samples:
     return [("", tally.unhealthy_nodes)]
 
 
-def _certificates(seen: Snapshot, tally: Tally) -> Samples:
-    return [
-        (labelled(("role", "id"), ("node", room.node.id)), room.node.certificate_ends)
-        for room in seen.rooms
-    ]
+def _certificates(value: Callable[[Node | Gateway], float | None]) -> Read:
+    def read(seen: Snapshot, tally: Tally) -> Samples:
+        holders: list[tuple[str, Node | Gateway]] = [("node", room.node) for room in seen.rooms]
+        holders += [("gateway", gateway) for gateway in seen.gateways]
+        for role, one in holders:
+            at = value(one)
+            if at is not None and math.isfinite(at):  # in plaintext there is none, and no end
+                yield labelled(("role", "id"), (role, one.id)), at
+
+    return read
 
 
 def _classes(counts: Callable[[Tally], Counter[str]]) -> Callable[[Snapshot, Tally], Samples]:
@@ -152,9 +165,18 @@ FAMILIES = (
         name="llmgw_certificate_expiry_timestamp_seconds",
         labels=("role", "id"),
         unit="seconds since the epoch",
-        help="When the certificate of a node ends.",
-        absent="for a node that has not connected since the control plane started",
-        read=_certificates,
+        help="When the certificate of a node or gateway ends.",
+        absent=NOT_CONNECTED,
+        read=_certificates(lambda one: one.certificate_ends),
+    ),
+    FleetFamily(
+        name="llmgw_certificate_issued_timestamp_seconds",
+        labels=("role", "id"),
+        unit="seconds since the epoch",
+        help="From when on the certificate of a node or gateway is good: it is renewed after two "
+        "thirds of the time from then to its end.",
+        absent=NOT_CONNECTED,
+        read=_certificates(lambda one: one.certificate_begins),
     ),
     FleetFamily(
         name="llmgw_devices",

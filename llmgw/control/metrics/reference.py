@@ -28,6 +28,8 @@ def reference(families: Sequence[Family] = FAMILIES) -> str:
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     lines += [_row(one) for one in families]
+    notes = [f"- `{one.name}`: {one.note}" for one in families if one.note is not None]
+    lines += ["", "## Notes", "", *notes] if notes else []
     return "\n".join(lines) + "\n"
 
 

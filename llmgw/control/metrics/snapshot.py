@@ -37,3 +37,11 @@ class Snapshot:
     """Model by replica."""
     flaps: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """How often the link of each port went down, by node and port (`mlx5_0/1`)."""
+    evictions: Mapping[str, int] = field(default_factory=dict)
+    """Replicas that were evicted since this control plane started, by model."""
+    preemptions: Mapping[str, int] = field(default_factory=dict)
+    """The same of those that were pre-empted."""
+    unwritten: Mapping[str, bool] = field(default_factory=dict)
+    """Whether records can't be written into the store, by kind."""
+    lost_together: int = 0
+    """Nodes of a mass loss that are still away."""

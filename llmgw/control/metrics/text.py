@@ -24,9 +24,14 @@ def clean(text: str) -> str:
     return shown.encode("utf-8", "replace").decode()
 
 
-@lru_cache(_KEPT_VALUES)
 def shown(value: str) -> str:
     """Return a label's value as it stands between its quotes."""
+    # What is kept is as short as a label, however long the text is that it is made of.
+    return _shown(value if len(value) <= LABEL_MOST else value[:LABEL_MOST])
+
+
+@lru_cache(_KEPT_VALUES)
+def _shown(value: str) -> str:
     return clean(value).replace("\\", "\\\\").replace('"', '\\"')
 
 

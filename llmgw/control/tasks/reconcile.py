@@ -1,6 +1,10 @@
 """Makes what runs what is wanted: gather, decide, check, apply (REC-1)."""
 
+import itertools
+import math
 from collections.abc import Callable
+
+import msgspec
 
 from llmgw.base.clock import Clock
 from llmgw.control.execute import Executor
@@ -8,8 +12,13 @@ from llmgw.control.fleet import Fleet
 from llmgw.control.leader import Leader
 from llmgw.control.settings import LiveSettings
 from llmgw.plan.check import check
+from llmgw.plan.drain import LEAST
 from llmgw.plan.reconcile import reconcile
 from llmgw.plan.records import Desired, Observed, Plan
+from llmgw.plan.scaling import Key, Scale, scale, wants
+
+SLACK = 0.01
+"""Seconds beyond the moment itself: a wake-up a hair too early would be followed by another."""
 
 
 class Reconcile:
@@ -18,7 +27,7 @@ class Reconcile:
     Args:
         desired: what the cluster is told, at this moment.
         new_id: makes a replica's id from its model's name.
-        decided: told each plan before it is carried out.
+        decided: told each plan, and what it was made for, before it is carried out.
     """
 
     def __init__(
@@ -31,7 +40,7 @@ class Reconcile:
         clock: Clock,
         desired: Callable[[], Desired],
         new_id: Callable[[str], str],
-        decided: Callable[[Plan], None],
+        decided: Callable[[Plan, Desired], None],
     ) -> None:
         self._fleet = fleet
         self._executor = executor
@@ -42,24 +51,79 @@ class Reconcile:
         self._new_id = new_id
         self._decided = decided
         self._number = 0
+        self._scales: dict[Key, Scale] = {}
+        self._scaled_under: int | None = None
+        """The term to which `_scales` belongs."""
 
     def period(self) -> float:
-        """Return the seconds between two passes."""
-        return self._settings.current.settings.reconcile.period
+        """Return the seconds until the next pass: sooner when something may be drained before."""
+        due = [LEAST - one.lasts for one in self._fleet.drains() if not one.told]
+        soonest = min((left + SLACK for left in due if left > 0), default=math.inf)
+        return min(self._settings.current.settings.reconcile.period, soonest)
 
     async def run(self) -> str:
         """Plan, check the plan, carry it out; return what was done and why, or why nothing was."""
         if not self._leader.leading:
             return "nothing to do: this control plane does not lead"
-        desired, observed = self._desired(), self._fleet.observed()
+        self._fleet.losses.look()
+        desired, observed = self._gather()
         plan = self._plan(desired, observed)
-        self._decided(plan)
+        self._decided(plan, desired)
         problems = check(plan, desired, observed)
         if problems:
             words = "; ".join(f"{problem.path}: {problem.words}" for problem in problems)
             return f"plan {plan.number} is not sound and was not carried out: {words}"
         failed = await self._executor.apply(plan)
         return "; ".join((plan.sentence, *failed))
+
+    def preview(self, *, stopped: bool | None = None) -> Plan:
+        """Return what the next pass would decide; nothing is remembered, and nothing done.
+
+        Args:
+            stopped: as if the setting `serving.stopped` were that; None: as it is.
+        """
+        scaled, observed = self.moment(stopped=stopped)
+        numbers = itertools.count(1)
+        return reconcile(
+            scaled,
+            observed,
+            self._clock.monotonic(),
+            number=self._number + 1,
+            parent=self._number or None,
+            new_id=lambda model: f"{model}-next-{next(numbers)}",
+        )
+
+    def moment(self, *, stopped: bool | None = None) -> tuple[Desired, Observed]:
+        """Return what is wanted now, by load too, and what there is; nothing is remembered.
+
+        Args:
+            stopped: as if the setting `serving.stopped` were that; None: as it is.
+        """
+        desired, observed = self._desired(), self._fleet.observed()
+        if stopped is not None:
+            serving = msgspec.structs.replace(desired.settings.serving, stopped=stopped)
+            settings = msgspec.structs.replace(desired.settings, serving=serving)
+            desired = msgspec.structs.replace(desired, settings=settings)
+        found = wants(self._scaled(desired, observed))
+        return msgspec.structs.replace(desired, wants=found), observed
+
+    def _gather(self) -> tuple[Desired, Observed]:
+        """Return what is wanted, by the load of this moment too, and what there is."""
+        desired, observed = self._desired(), self._fleet.observed()
+        self._scales = self._scaled(desired, observed)
+        self._scaled_under = self._leader.term
+        return msgspec.structs.replace(desired, wants=wants(self._scales)), observed
+
+    def _scaled(self, desired: Desired, observed: Observed) -> dict[Key, Scale]:
+        """Return how many replicas are wanted now; what was remembered is of one term only.
+
+        Until all that runs is known, nothing is scaled: what is missing may be on its way.
+        """
+        before = self._scales if self._scaled_under == self._leader.term else {}
+        lost = observed.mass_loss
+        if not observed.settled or (lost is not None and lost.blind):
+            return before
+        return scale(before, desired, observed, self._clock.monotonic(), self._clock.now())
 
     def _plan(self, desired: Desired, observed: Observed) -> Plan:
         parent = self._number or None

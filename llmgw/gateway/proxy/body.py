@@ -12,6 +12,7 @@ from typing import Annotated
 import msgspec
 
 from llmgw.gateway.refusals import Refusal
+from llmgw.model.written import bound_words
 
 NAME_MOST = 512
 """Characters of a model's name."""
@@ -105,7 +106,7 @@ def read_body(body: bytes) -> Asked | Refusal:
         words = str(error)
         at = _AT.search(words)
         param = at[1] if at is not None and at[1] else _param(words)
-        return Refusal("invalid_value", _AT.sub("", words), param)
+        return Refusal("invalid_value", bound_words(_AT.sub("", words)), param)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         return Refusal("invalid_json", f"the body is not a JSON object: {error}")
 

@@ -3,29 +3,20 @@
 from collections.abc import Callable
 
 from llmgw.gateway.accounting import Account
-from llmgw.gateway.proxy.body import (
-    ask_for_progress,
-    ask_for_stream,
-    ask_for_usage,
-    rename_model,
-    wants_usage,
-)
 from llmgw.gateway.proxy.client import ClientConnection
 from llmgw.gateway.proxy.deadlines import NEVER
 from llmgw.gateway.proxy.endpoints import Engine, Way
 from llmgw.gateway.proxy.engine import EngineConnection
 from llmgw.gateway.proxy.events import EventStream
-from llmgw.gateway.proxy.gathered import CHAT, JSON, GatheredReply, can_be_gathered
+from llmgw.gateway.proxy.gathered import CHAT, JSON, GatheredReply
 from llmgw.gateway.proxy.held import RETRY_AFTER
 from llmgw.gateway.proxy.means import Means, Task
-from llmgw.gateway.proxy.replies import Framing, passed_on
+from llmgw.gateway.proxy.outgoing import Outgoing
+from llmgw.gateway.proxy.replies import Framing, is_event_stream, passed_on
+from llmgw.gateway.proxy.tries import Tries
 from llmgw.gateway.proxy.usage import WholeReply
 from llmgw.gateway.refusals import Refusal, error_event, quoted
-from llmgw.gateway.route.choice import least_loaded, open_endpoints, soonest
-from llmgw.model.catalog import LLAMACPP
 
-TRIES = 3
-"""Engines that one request is sent to at most: one that kills engines may not kill them all."""
 LOADING = 503
 """What an engine answers that is still loading, or full: another may be ready."""
 
@@ -39,26 +30,20 @@ class Exchange:
 
     __slots__ = (
         "_account",
-        "_as_written",
-        "_body",
         "_client",
         "_connection",
         "_engine",
         "_events",
         "_framing",
-        "_gathers",
         "_give_up",
-        "_hides_progress",
-        "_hides_usage",
-        "_lines",
         "_means",
+        "_outgoing",
         "_paused",
         "_reply",
-        "_sent",
         "_started",
         "_status",
         "_task",
-        "_tried",
+        "_tries",
     )
 
     _reply: EventStream | GatheredReply | WholeReply
@@ -70,14 +55,8 @@ class Exchange:
         self._client = client
         self._task = task
         self._account = account
-        self._hides_usage = task.asked.stream is True and not wants_usage(task.asked)
-        self._hides_progress = False
-        self._gathers = False
-        self._as_written = False
-        self._body: bytes = task.request.body
-        self._sent: bytes = b""
-        self._lines = _lines(task)
-        self._tried: list[Engine] = []
+        self._outgoing = Outgoing(task)
+        self._tries = Tries(means, task)
         self._engine: Engine | None = None
         self._connection: EngineConnection | None = None
         self._give_up: Callable[[], object] | None = None
@@ -90,12 +69,10 @@ class Exchange:
 
     def start(self) -> None:
         """Send the request to an engine, or refuse it."""
-        if self._hides_usage:
-            body = ask_for_usage(self._body, self._task.asked)
-            if isinstance(body, Refusal):
-                self._refuse(body)
-                return
-            self._body = body
+        refusal = self._outgoing.ask_for_usage()
+        if refusal is not None:
+            self._refuse(refusal)
+            return
         self._try_next()
 
     # What the client's connection calls.
@@ -159,21 +136,18 @@ class Exchange:
         way = self._task.way
         if way.holds and not way.engines and self._hold(way):
             return
-        open_now = self._open_engines()
-        engine = least_loaded(open_now, Engine.load, self._means.below)
+        engine = self._tries.choose()
         if engine is None:
-            self._refuse(self._nobody())
+            self._refuse(self._tries.nobody())
             return
-        if self._tried:
+        if self._tries.again:
             self._account.retried()
-        self._tried.append(engine)
         self._engine = engine
         engine.entered()
-        body = self._body_for(engine)
-        if isinstance(body, Refusal):
-            self._refuse(body)
+        refusal = self._outgoing.write_for(engine)
+        if refusal is not None:
+            self._refuse(refusal)
             return
-        self._sent = body
         connection = engine.take_idle()
         if connection is None:
             self._connect(engine)
@@ -187,42 +161,6 @@ class Exchange:
             return False
         self._set_deadline(config.held_for)
         return True
-
-    def _open_engines(self) -> list[Engine]:
-        if len(self._tried) >= TRIES:
-            return []
-        now = self._means.deadlines.now()
-        return open_endpoints(self._task.way.engines, self._tried, now)
-
-    def _nobody(self) -> Refusal:
-        way = self._task.way
-        model = quoted(way.model)
-        if not way.engines:
-            words = way.reason or "no replica is ready"
-            if way.holds:
-                words = f"{words}; {self._task.config.held_most} requests wait for it already"
-            return Refusal("no_replica", f"model {model}: {words}", "model", RETRY_AFTER)
-        seen = self._tried[-1] if self._tried else way.engines[0]
-        words = f"model {model}: no replica could be reached: {seen.health.words}"
-        wait = soonest(way.engines, self._means.deadlines.now())
-        return Refusal("engine_unreachable", words, "model", round(wait + 0.5))
-
-    def _body_for(self, engine: Engine) -> bytes | Refusal:
-        asked = self._task.asked
-        body: bytes | Refusal = self._body
-        name = engine.endpoint.served_name
-        if name is not None and name != asked.model:
-            body = rename_model(self._body, asked, name)
-        llamacpp = engine.endpoint.engine == LLAMACPP
-        self._hides_progress = llamacpp and bool(asked.stream) and not asked.return_progress
-        path = self._task.request.path
-        gathers = llamacpp and engine.gathers and not self._as_written
-        self._gathers = gathers and can_be_gathered(path, asked)
-        if isinstance(body, Refusal):
-            return body
-        if self._hides_progress:
-            body = ask_for_progress(body)
-        return ask_for_stream(body) if self._gathers else body
 
     def _connect(self, engine: Engine) -> None:
         self._set_deadline(None)  # connecting has a timeout of its own
@@ -243,8 +181,7 @@ class Exchange:
     def _send(self, engine: Engine, connection: EngineConnection) -> None:
         self._connection = connection
         self._set_deadline(self._task.config.first_byte_timeout)
-        head = engine.head(self._task.request.path, self._lines, len(self._sent))
-        connection.send(self, head, self._sent)
+        connection.send(self, self._outgoing.head_for(engine), self._outgoing.body)
         if self._paused:
             connection.pause()
 
@@ -274,7 +211,7 @@ class Exchange:
         if engine is None:
             return
         if status == LOADING:
-            if self._open_engines():
+            if self._tries.open_now():
                 words = "the engine answers 503: it is loading, or full"
                 self._failed(engine, words, answers=True)
                 return
@@ -284,14 +221,15 @@ class Exchange:
         lines = passed_on(headers)
         if status == LOADING and b"retry-after:" not in lines.lower():
             lines += b"retry-after: 2\r\n"
-        self._events = _is_event_stream(headers)
-        if self._events and self._gathers:
+        self._events = is_event_stream(headers)
+        if self._events and self._outgoing.gathers:
             self._events = False
             self._reply = GatheredReply(chat=self._task.request.path == CHAT)
             lines = JSON
         elif self._events:
+            sent = self._outgoing
             self._reply = EventStream(
-                hide_usage=self._hides_usage, hide_progress=self._hides_progress
+                hide_usage=sent.hides_usage, hide_progress=sent.hides_progress
             )
             length = None  # an event may be taken out
         self._framing = Framing(status, lines, length, self._task.request, self._task.request_id)
@@ -356,7 +294,7 @@ class Exchange:
         engine, connection = self._engine, self._connection
         if engine is None:
             return
-        self._as_written = True
+        self._outgoing.keep_as_written()
         if strange:
             engine.stops_gathering()
         self._connection = None
@@ -364,11 +302,10 @@ class Exchange:
             connection.drop()
         self._framing = None
         self._reply = WholeReply()
-        body = self._body_for(engine)
-        if isinstance(body, Refusal):
-            self._refuse(body)
+        refusal = self._outgoing.write_for(engine)
+        if refusal is not None:
+            self._refuse(refusal)
             return
-        self._sent = body
         self._connect(engine)
 
     # Ending.
@@ -376,7 +313,7 @@ class Exchange:
     def _begin(self, framing: Framing) -> bytes:
         """Note that the reply begins: from here on it cannot go to another engine."""
         self._started = True
-        self._body = self._sent = self._task.request.body = b""
+        self._outgoing.drop()
         if self._events:
             self._account.first_byte(self._means.deadlines.now())
         return framing.head
@@ -440,22 +377,3 @@ class Exchange:
 
     def _set_deadline(self, seconds: float | None) -> None:
         self._client.deadline = NEVER if seconds is None else self._means.deadlines.after(seconds)
-
-
-def _lines(task: Task) -> bytes:
-    """Return the lines that an engine gets of a client's head: what the body is, and our own id."""
-    request = task.request
-    lines = b"x-request-id: %b\r\ncontent-type: %b\r\n" % (
-        task.request_id,
-        request.headers.get(b"content-type", b"application/json"),
-    )
-    if b"accept" in request.headers:
-        lines += b"accept: %b\r\n" % request.headers[b"accept"]
-    return lines
-
-
-def _is_event_stream(headers: list[tuple[bytes, bytes]]) -> bool:
-    return any(
-        name.lower() == b"content-type" and value.lower().startswith(b"text/event-stream")
-        for name, value in headers
-    )

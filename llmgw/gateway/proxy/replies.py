@@ -56,6 +56,14 @@ def passed_on(headers: Sequence[tuple[bytes, bytes]]) -> bytes:
     )
 
 
+def is_event_stream(headers: Sequence[tuple[bytes, bytes]]) -> bool:
+    """Say whether an engine's reply is a stream of server-sent events."""
+    return any(
+        name.lower() == b"content-type" and value.lower().startswith(b"text/event-stream")
+        for name, value in headers
+    )
+
+
 def whole_reply(
     status: int, lines: bytes, body: bytes, request: Request, request_id: bytes
 ) -> bytes:

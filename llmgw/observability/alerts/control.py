@@ -9,6 +9,7 @@ JOB = "llmgw"
 _TARGET = {"job": JOB, "instance": "control:7441"}
 _GATEWAY = {"gateway": "edge-1"}
 _PASS = {"pass": "reconcile"}
+_RECORDS = {"records": "events"}
 
 TARGET_DOWN = Alert(
     name="LlmgwTargetDown",
@@ -119,8 +120,35 @@ PASS_STOPPED = Alert(
     ),
 )
 
+NOT_WRITTEN = Alert(
+    name="LlmgwStoreNotWritten",
+    expr="llmgw_store_write_failing == 1",
+    hold="1m",
+    severity=CRITICAL,
+    summary="The control plane can't write its {{ $labels.records }}",
+    description="What happens is kept in memory and lost with the process. What runs serves on.",
+    meaning="The store on the control plane's machine can't be written: its disk is full, or the"
+    " file or its filesystem is read-only. The newest thousand events wait in memory, gateways"
+    " keep what was used; no model, key or setting can be changed, and nothing can join.",
+    steps="""
+        - `llmgw ctl status` has the reason and the path, the control plane's log too.
+        - `df -h` there: free space, or grow the filesystem. Nothing is to be restarted: what
+          waits is written within seconds.
+        - Don't restart the control plane before: what waits in memory would be lost.
+    """,
+    cases=(
+        Case(
+            at="2m",
+            series={series("llmgw_store_write_failing", _RECORDS): "1x10"},
+            fires=(_RECORDS,),
+        ),
+        Case(at="2m", series={series("llmgw_store_write_failing", _RECORDS): "1 0 0 0"}),
+        Case(at="2m", series={series("llmgw_store_write_failing", _RECORDS): "0x10"}),
+    ),
+)
+
 GROUP = Group(
     name="llmgw-control",
     title="llmgw itself",
-    alerts=(TARGET_DOWN, NO_LEADER, GATEWAY_AWAY, PASS_FAILING, PASS_STOPPED),
+    alerts=(TARGET_DOWN, NO_LEADER, GATEWAY_AWAY, PASS_FAILING, PASS_STOPPED, NOT_WRITTEN),
 )

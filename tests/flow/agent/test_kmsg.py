@@ -46,3 +46,29 @@ def test_what_nobody_asked_for_is_left_out_and_nothing_is_waited_for(tmp_path: P
         os.close(writer)
     kmsg.close()
     kmsg.close()
+
+
+def fed(device: Path, *records: bytes) -> int:
+    """Return a writer that put records into a pipe: each write is read as one record."""
+    writer = os.open(device, os.O_RDWR | os.O_NONBLOCK)
+    for record in records:
+        os.write(writer, record)
+    return writer
+
+
+def test_a_record_that_was_read_before_is_not_read_again(tmp_path: Path):
+    device = tmp_path / "kmsg"
+    os.mkfifo(device)
+    kmsg = Kmsg((b"NVRM: ",), device)
+    kmsg.last = 7
+    kmsg.read(1)
+    writer = fed(device, b"4,7,6,-;NVRM: Xid\n")
+    assert kmsg.read(1) == ""
+    os.write(writer, b"4,8,6,-;NVRM: Xid\n")
+    assert kmsg.read(1) == "4,8,6,-;NVRM: Xid\n"
+    kmsg.close()  # as after an error: the device is read from the boot on then
+    kmsg.read(1)
+    os.write(writer, b"4,8,6,-;NVRM: Xid\n")
+    assert (kmsg.read(1), kmsg.last) == ("", 8)
+    os.close(writer)
+    kmsg.close()

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from llmgw.base.clock import SystemClock
 from llmgw.control.api.app import build
 from llmgw.control.api.table import OPERATIONS
-from llmgw.control.fleet import Arrival
+from llmgw.control.nodes import Arrival
 from llmgw.control.plane import Plane, World
 from llmgw.model.node import Heartbeat, Host, Inventory, Register
 from llmgw.model.shard import ShardSpec, ShardStatus
@@ -129,3 +129,30 @@ async def test_changes_lie_in_the_store_with_who_made_them(
     history = await ok(await http.get("/api/v1/settings-history?path=link"))
     assert [(one["path"], one["actor"]) for one in history] == [("link.lost_after", "anna")]
     assert [one["version"] for one in await ok(await http.get("/api/v1/model-history/tiny"))]
+
+
+async def test_what_the_next_pass_would_do_is_told_and_not_done(
+    plane: Plane, http: httpx.AsyncClient
+) -> None:
+    await ok(await http.put("/api/v1/models/tiny", json=MODEL))
+    register(plane)
+    assert plane.leadership.settled((), 0.0)
+    assert await ok(await http.get("/api/v1/plan")) is None
+    plan = await ok(await http.get("/api/v1/plan?next=true"))
+    assert (plan["number"], [step["kind"] for step in plan["steps"]]) == (1, ["start"])
+    stopping = await ok(await http.get("/api/v1/plan?next=true&stopped=true"))
+    (step,) = stopping["steps"]
+    assert (step["kind"], step["replica"]) == ("drain", SPEC.replica)
+    assert step["words"] == "the cluster is stopped"
+    assert [one.state for one in plane.fleet.replicas()] == ["ready"]
+    assert await ok(await http.get("/api/v1/plan")) is None
+    again = await ok(await http.get("/api/v1/plan?next=true&stopped=true"))
+    assert again == stopping
+
+
+async def test_a_loss_that_is_accepted_is_a_setting_with_its_actor(
+    plane: Plane, http: httpx.AsyncClient
+) -> None:
+    assert await ok(await http.post("/api/v1/mass-loss/accept")) is None
+    (change,) = await ok(await http.get("/api/v1/settings-history"))
+    assert change["path"] == "reconcile.losses_accepted_before"

@@ -24,6 +24,7 @@ PLAIN = {
     "identity.id": "an id, checked when it joined: letters, digits, dots, dashes",
     "wanted or identity.id": "an id, checked when it was given",
     "token.subject": "an id, checked when the token was made",
+    "job.id": "an id, made here: letters, digits, a dash",
     "path": "of a setting: names and dots",
     "gateway": "an address of this machine",
     "key.reveal()": "letters and digits, in quotes",

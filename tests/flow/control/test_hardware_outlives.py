@@ -5,6 +5,7 @@ from pathlib import Path
 from llmgw.control.events import Events
 from llmgw.control.feed import Feed
 from llmgw.control.hardware import DAY, Hardware
+from llmgw.control.writing import Writing
 from llmgw.model.device import DeviceHealth, Xid
 from llmgw.model.fabric import Port, PortCounter
 from llmgw.model.node import Heartbeat
@@ -28,7 +29,8 @@ def beat(state: str, downed: int, master: str, errors: int) -> Heartbeat:
 async def leader(path: Path, clock: FakeClock, holder: str) -> tuple[SqliteStore, Hardware]:
     store = SqliteStore(path, version="0.1.0")
     await store.open(holder)
-    hardware = Hardware(store, clock, Events(store, clock, Feed("e", clock)))
+    writing = Writing(clock)
+    hardware = Hardware(store, clock, Events(store, clock, Feed("e", clock), writing), writing)
     await hardware.load()
     return store, hardware
 

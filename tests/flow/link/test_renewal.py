@@ -46,7 +46,9 @@ async def renew(place: Place, peer: Peer) -> Identity:
     authority = place.authority.certificate_pem
     issued = CertificateIssued(certificate_pem=signed.certificate_pem, authority_pem=authority)
     theirs.send(AgentControl(certificate=issued))
-    theirs.renewed(replace(theirs.identity, serial=signed.serial, ends=signed.ends))
+    theirs.renewed(
+        replace(theirs.identity, serial=signed.serial, ends=signed.ends, begins=signed.begins)
+    )
     got = await wait_until(lambda: peer.heard[-1].certificate)
     directory = place.issue_of("node", "gpu-01").authority.parent
     own = keep(directory, key, got.certificate_pem, got.authority_pem)

@@ -1,6 +1,7 @@
 """`llmgw observability`: files as Prometheus finds them, and what becomes of those of others."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -114,3 +115,31 @@ def test_the_alerts_can_be_listed() -> None:
     answer = CliRunner().invoke(app, ["observability", "alerts", "-o", "name"])
     assert answer.exit_code == 0
     assert "LlmgwGpuXid" in answer.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    "target", ["a:1,b:2", "::1:7441", "head", "head:x", "he\x1b[31mad:1", "head 1:7441", "[a]:1"]
+)
+def test_a_target_that_is_no_host_and_port_is_refused(target: str, tmp_path: Path) -> None:
+    with pytest.raises(Usage, match=r"--target: .* is not an address") as caught:
+        export(tmp_path, "--target", target)
+    assert caught.value.message.isprintable()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_targets_of_both_families_are_written(tmp_path: Path) -> None:
+    export(tmp_path, "--target", "[fd00::1]:7441", "--target", "head-2:7441")
+    text = (tmp_path / "prometheus.yml").read_text()
+    assert "'[fd00::1]:7441'" in text
+    assert "- head-2:7441" in text
+
+
+def test_a_token_file_with_blanks_is_one_word_of_the_suggested_command(tmp_path: Path) -> None:
+    export(tmp_path, "--token-file", "/etc/my prometheus/llmgw's token")
+    text = (tmp_path / "prometheus.yml").read_text()
+    (line,) = (line for line in text.splitlines() if "token add" in line)
+    words = shlex.split(line.removeprefix("#"))
+    assert words[-2:] == [">", "/etc/my prometheus/llmgw's token"]
+    for given in ("", "a\nb", "\x1b[31m"):
+        with pytest.raises(Usage, match="--token-file"):
+            export(tmp_path, "--token-file", given)

@@ -62,7 +62,7 @@ async def test_an_engines_environment_is_what_was_meant(node: RealNode):
             await agent.start(spec(), KEY)
             status = await node.until("ready")
             assert status.pid is not None
-            seen = node.processes.look(status.pid)
+            seen = await node.processes.inspect(status.pid)
     finally:
         del os.environ["LLMGW_TEST_SECRET"]
     assert seen is not None

@@ -85,6 +85,7 @@ LISTS = (
     ("nodes",),
     ("replicas",),
     ("models",),
+    ("jobs",),
     ("keys",),
     ("gateways",),
     ("events",),

@@ -15,6 +15,7 @@ from tests.real.cluster.conftest import Make
 from tests.real.cluster.watching import (
     Asking,
     alive,
+    commands,
     group_of,
     listeners,
     liveness,
@@ -27,12 +28,6 @@ from tests.waiting import wait_for
 pytestmark = pytest.mark.real
 
 SETTLING = float(FAST["reconcile.settling"])
-
-
-def commands(cluster: LocalCluster, node: str) -> list[str]:
-    """Return the start and stop commands that an agent says it got, from its log."""
-    text = cluster.owner.services[node].log.read_text()
-    return [line for line in text.splitlines() if "start_shard" in line or "stop_shard" in line]
 
 
 def test_a_killed_control_plane_is_missed_by_nobody_and_starts_and_stops_nothing(
@@ -110,6 +105,8 @@ def test_a_second_control_plane_on_the_same_store_is_refused_in_one_line(
     assert done.returncode == 4, done.stderr
     said = [line for line in done.stderr.splitlines() if line.startswith("llmgw:")]
     assert len(said) == 1
+    assert "holds this store" in said[0]
+    assert str(cluster.server_state) in said[0]
     assert "Traceback" not in done.stderr
     assert cluster.owner.services["server"].alive()
 

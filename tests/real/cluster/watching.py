@@ -23,8 +23,13 @@ def node(cluster: LocalCluster, name: str) -> dict[str, Any]:
 
 def ctl(cluster: LocalCluster, *words: str) -> str:
     """Return what `llmgw ctl` prints."""
+    return llmgw(cluster, "ctl", *words).stdout
+
+
+def llmgw(cluster: LocalCluster, *words: str) -> "subprocess.CompletedProcess[str]":
+    """Return what a command printed, which must succeed."""
     done = subprocess.run(
-        [sys.executable, "-m", "llmgw", "ctl", *words],
+        [sys.executable, "-m", "llmgw", *words],
         env={
             **os.environ,
             "LLMGW_SERVER": f"http://{cluster.admin}",
@@ -36,7 +41,13 @@ def ctl(cluster: LocalCluster, *words: str) -> str:
         timeout=30,
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return done
+
+
+def commands(cluster: LocalCluster, node: str) -> list[str]:
+    """Return the start and stop commands that an agent says it got, from its log of debugging."""
+    text = cluster.owner.services[node].log.read_text()
+    return [line for line in text.splitlines() if "start_shard" in line or "stop_shard" in line]
 
 
 def liveness(cluster: LocalCluster, name: str) -> str | None:
@@ -143,6 +154,57 @@ class Streaming:
         self._thread.join(timeout)
         assert not self._thread.is_alive(), "the stream did not end"
         return self.error is None and bool(self.events) and self.events[-1] == {"done": True}
+
+
+class Engines:
+    """Looks, as often as it can, whether two engines of one node have the same device.
+
+    What an engine has is what its process was started with. Used as a context.
+    """
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self.seen: set[str] = set()
+        """Replicas that had devices."""
+        self.looks = 0
+        self.clashes: set[tuple[str, ...]] = set()
+        """Node, device, and the replicas that had it at once."""
+        self._below = str(cluster.directory)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> "Engines":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._over.wait(0.02):
+            holders: dict[tuple[str, str], set[str]] = {}
+            for node, replica, devices in self._engines():
+                self.seen.add(replica)
+                for device in devices:
+                    holders.setdefault((node, device), set()).add(replica)
+            self.clashes.update(
+                (*where, *sorted(there)) for where, there in holders.items() if len(there) > 1
+            )
+            self.looks += 1
+
+    def _engines(self) -> Iterator[tuple[str, str, list[str]]]:
+        for process in Path("/proc").iterdir():
+            if not process.name.isdigit():
+                continue
+            try:
+                text = (process / "environ").read_bytes().decode(errors="replace")
+            except OSError:
+                continue
+            environ = dict(line.partition("=")[::2] for line in text.split("\0"))
+            devices = environ.get("CUDA_VISIBLE_DEVICES", "")
+            if devices and environ.get("LLMGW_STATE", "").startswith(self._below):
+                _, node, replica, _ = environ["LLMGW_SHARD"].split("/")
+                yield node, replica, devices.split(",")
 
 
 def listeners(port: int) -> set[int]:

@@ -17,9 +17,9 @@ import pytest
 
 from llmgw.base.errors import Unreachable
 from llmgw.base.secrets import Secret
-from llmgw.base.system import SystemProcesses
 from llmgw.local.reply import complete
 from tests.flow.tui.terminals import Terminal
+from tests.processes import with_environ
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.real
@@ -41,7 +41,7 @@ def home(tmp_path: Path) -> dict[str, str]:
 def left_of(home: dict[str, str]) -> list[str]:
     """Return what still runs of a demo: everything it starts inherits its environment."""
     mark = home["LLMGW_DEMO_TEST"]
-    found = SystemProcesses().with_environ("XDG_STATE_HOME", mark)
+    found = with_environ("XDG_STATE_HOME", mark)
     return [" ".join(seen.argv)[:100] for seen in found]
 
 
@@ -118,7 +118,7 @@ def test_the_reply_comes_through_the_gateway_and_from_nowhere_else(
     assert ask(told)
     gateway = [
         seen.pid
-        for seen in SystemProcesses().with_environ("XDG_STATE_HOME", home["LLMGW_DEMO_TEST"])
+        for seen in with_environ("XDG_STATE_HOME", home["LLMGW_DEMO_TEST"])
         if seen.argv[2:4] == ("llmgw", "gateway")
     ]
     assert len(gateway) == 1

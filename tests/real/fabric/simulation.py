@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from llmgw.base.system import SystemProcesses
-from llmgw.base.world import Done
+from llmgw.base.world import PRINTED_MOST, Done
 from tests.waiting import wait_for
 
 PATH = f"{os.environ.get('PATH', '/usr/bin:/bin')}:/usr/sbin:/sbin"
@@ -192,6 +192,7 @@ class NodeProcesses(SystemProcesses):
     """
 
     def __init__(self, rails: Mapping[str, tuple[Fabric, str]]) -> None:
+        super().__init__()
         self._rails = rails
 
     async def run(
@@ -199,6 +200,7 @@ class NodeProcesses(SystemProcesses):
         argv: Sequence[str],
         *,
         timeout: float,
+        most: int = PRINTED_MOST,
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> Done:
@@ -207,6 +209,7 @@ class NodeProcesses(SystemProcesses):
         return await super().run(
             [ADAPTER if word in named else word for word in argv],
             timeout=timeout,
+            most=most,
             env=fabric.environ(host),
             cwd=fabric.directory / host,
         )

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("promtool") is None, reason="no promtool on this machine"),
 ]
 
+HOW_TO = Path(__file__).parents[3] / "docs/how-to/monitoring.md"
 GIVEN = "llmgw_ib_port_counter_total metric name should not include type 'counter'"
 """The one name of which the tool complains: it is given from outside."""
 
@@ -33,6 +35,14 @@ def test_a_page_with_every_family_is_clean_but_for_the_name_that_is_given() -> N
     text = render(whole_scrape())
     assert all(f"# TYPE {one.name} ".encode() in text for one in FAMILIES)
     assert complaints(text + process_text()) == [GIVEN]
+
+
+def test_what_the_tool_complains_of_is_said_where_the_family_is_described() -> None:
+    (noted,) = [one for one in FAMILIES if one.note is not None and "promtool" in one.note]
+    name, _, words = GIVEN.partition(" ")
+    assert noted.name == name
+    assert f"`{words}`" in (noted.note or "")
+    assert GIVEN in HOW_TO.read_text()
 
 
 def test_the_tool_sees_what_is_wrong() -> None:

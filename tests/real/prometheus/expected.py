@@ -44,6 +44,7 @@ PANELS: dict[str, tuple[Expected, ...]] = {
     "fleet: Cordoned, draining, with something wrong": (SOME, SOME),
     "fleet: Processors and memory": (SOME, SOME),
     "fleet: Replicas by state": (SOME,),
+    "fleet: Gave way to others": (NONE, NONE),  # there is room for every model
     "fleet: Wanted and not serving": (SOME,),
     "fleet: Why placement turned nodes down": (NONE,),  # everything was placed
     "fleet: Weights": (SOME, SOME),
@@ -191,10 +192,11 @@ OF_WHOLE = {
 ASKED, UNASKED = ON_CPU, ON_GPU
 
 WHOLE_PAGE = (
-    "gpu0 (NVIDIA H100 80GB HBM3): a row waits to be remapped: reset the card",
+    "gpu0: out of order, see Condition",
+    "! a row waits to be remapped: reset the card",
     "the card at 0000:e4:00 is on the bus and the driver does not list it",
     # 2024-11-15T12:02:03,470068+00:00 NVRM: Xid (PCI:0000:19:00): 48, ... (DBE)
-    "XID 48 (an uncorrectable (double-bit) memory error) at 2024-11-15 12:02 UTC: reset the GPU",
+    "ago: an uncorrectable (double-bit) memory error; reset the device",
     # nine lines: NVRM: Xid (PCI:0000:19:00): 94
     "XID 94 9 times",
     # ClusterUUID : b2daed23-0000-0000-0000-000000000000, CliqueId : 1
@@ -209,3 +211,9 @@ WHOLE_PAGE = (
     "cpu 1 package  55°C",
 )
 """What `llmgw ctl node` says of `whole`, and the lines that it was recorded as."""
+
+ONCE = ("waits to be remapped", "waits for a reset", "XID 48", "double-bit")
+"""What it says in one place at most: each is one cause."""
+
+HARDWARE = ("2024-11-15", "XID 48 (an uncorrectable (double-bit) memory error)")
+"""A line of `llmgw ctl hardware` about `whole`, and the day on which the error happened."""

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.skipif(
     reason="needs Debian's prometheus",
 )
 
+CLUSTER = "north"
 NODE, CARD = "gpu-01", 'node="gpu-01",gpu="0",uuid="GPU-1"'
 END = 1_790_000_000 // 60 * 60
 HOURS = 6
@@ -39,6 +40,13 @@ def recorded() -> str:
     for minute in range(HOURS * 60 + 1):
         at = start + minute * EVERY
         add("llmgw_node_load", 'node="other"', at, 99.0)
+        for target in ("", 'instance="cp-1",', 'instance="cp-2",'):
+            add("llmgw_build_info", f'{target}cluster="{CLUSTER}"', at, 1.0)
+        # Another cluster has a node of the same name.
+        add("llmgw_build_info", 'instance="cp-9",cluster="south"', at, 1.0)
+        add("llmgw_node_cpu_utilization_percent", f'node="{NODE}",instance="cp-9"', at, 100.0)
+        add("llmgw_gpu_busy_ratio", f'{CARD},instance="cp-9"', at, 1.0)
+        add("llmgw_node_load", f'node="{NODE}",instance="cp-9"', at, 88.0)
         if minute in GAP:
             continue
         add("llmgw_node_cpu_utilization_percent", f'node="{NODE}"', at, minute % 100)
@@ -90,7 +98,7 @@ def _ready(log: Path) -> str:
 
 
 async def test_six_hours_come_with_their_gap_and_every_series_as_what_it_is(url: str) -> None:
-    told = await Prometheus().history(url, NODE, (), minutes=HOURS * 60, now=END)
+    told = await Prometheus().history(url, NODE, (), cluster=CLUSTER, minutes=HOURS * 60, now=END)
     assert (told.source, told.step, told.until) == (PROMETHEUS, 60.0, END)
     found = {(one.device, one.name): one for one in told.series}
     cpu = found[None, "cpu"].values
@@ -102,7 +110,7 @@ async def test_six_hours_come_with_their_gap_and_every_series_as_what_it_is(url:
     assert found["GPU-1", "power"].values[-1] == 310.0, "of two the highest"
     assert found["GPU-1", "work"].made_of == (SM_ACTIVE, POWER)
     assert {value for value in found["GPU-1", "work"].values if value is not None} == {25.0}
-    assert not any(found[None, "load"].values), "another node's"
+    assert not any(found[None, "load"].values), "another node's, and another cluster's"
     assert ("GPU-1", "temperature") not in found
 
 
@@ -124,4 +132,4 @@ async def test_a_question_that_is_refused_is_told_in_prometheus_words(
 ) -> None:
     monkeypatch.setitem(ranges._OF_NODES, "cpu", "llmgw_node_cpu(%s")
     with pytest.raises(Refused, match=r"Prometheus says: .*parse error"):
-        await Prometheus().history(url, NODE, ("cpu",), minutes=90, now=END)
+        await Prometheus().history(url, NODE, ("cpu",), cluster=CLUSTER, minutes=90, now=END)

@@ -133,6 +133,11 @@ def test_the_recorded_machine_is_told_of_as_it_was_recorded(watched: Watched) ->
     said = ctl(watched.cluster, "node", WHOLE)
     for words in expected.WHOLE_PAGE:
         assert words in said, said
+    for words in expected.ONCE:
+        assert said.count(words) <= 1, said
+    day, error = expected.HARDWARE
+    (line,) = [one for one in ctl(watched.cluster, "hardware", WHOLE).splitlines() if error in one]
+    assert line.startswith(day)
 
 
 def test_an_alert_that_holds_waits_for_its_time_and_says_where_to_read_on(

@@ -19,7 +19,15 @@ from llmgw.control.api.answer import TurnedAway
 from llmgw.control.api.app import build
 from llmgw.control.api.operation import Operation
 from llmgw.control.api.reading import BODY_MOST, read_if_match, read_query
-from llmgw.control.api.shapes import LogsQuery, NewKey, SettingPut, UsageQuery, WatchQuery, Wish
+from llmgw.control.api.shapes import (
+    LogsQuery,
+    NewJoinToken,
+    NewKey,
+    SettingPut,
+    UsageQuery,
+    WatchQuery,
+    Wish,
+)
 from llmgw.control.api.table import OPERATIONS
 from llmgw.model.catalog import Model, PackageSource, Profile, UrlSource
 from tests.fakes.clock import FakeClock
@@ -258,3 +266,44 @@ async def test_parameters_where_none_are_taken_are_refused(
 def test_an_if_match_that_is_no_version_is_refused(header: str) -> None:
     with pytest.raises(Unreadable, match="If-Match"):
         read_if_match(header)
+
+
+@pytest.mark.parametrize("operation", writing, ids=lambda one: one.name)
+async def test_a_text_of_a_wrong_length_is_refused_in_our_own_words(
+    app: Starlette, plane: FakePlane, ids: dict[str, str], operation: Operation
+) -> None:
+    good: Any = BODIES.get(operation.name)
+    async with client(app, plane.tokens_by_role["admin"]) as http:
+        for place in _places(good):
+            value: Any = good
+            for step in place:
+                value = value[step]
+            for wrong in ("x" * 3000, "") if isinstance(value, str) else ():
+                body = _with(good, place, wrong)
+                answer = await http.request(operation.method, url(operation, ids), json=body)
+                text = answer.text
+                assert "of length" not in text, (place, text)
+
+
+async def test_a_name_of_a_wrong_length_is_refused_like_any_other_bad_name(
+    app: Starlette, plane: FakePlane
+) -> None:
+    assert reading.read_as(
+        json.dumps({"role": "node", "subject": "n" * 300}).encode(), NewJoinToken
+    ).subject, "whoever makes the token refuses it"
+    async with client(app, plane.tokens_by_role["admin"]) as http:
+        for name in ("n" * 300, "", "\x1b"):
+            for path, body in (
+                ("/api/v1/keys", {"name": name}),
+                ("/api/v1/tokens", {"role": "read", "name": name}),
+            ):
+                error = (await http.post(path, json=body)).json()["error"]
+                assert "name is 1 to 100 printable characters, not " in error["message"]
+        key = {"name": "k", "models": ["m" * 300]}
+        error = (await http.post("/api/v1/keys", json=key)).json()["error"]
+        assert error["message"] == "body: models[0]: has more than 253 characters"
+        query = f"source={'x' * 301}"
+        error = (await http.get(f"/api/v1/nodes/atlas/logs?{query}")).json()["error"]
+        assert error["message"] == "query: source: has more than 300 characters"
+        error = (await http.get("/api/v1/nodes/atlas/logs?lines=3000")).json()["error"]
+        assert error["message"] == "query: lines: must be at most 2000"

@@ -76,3 +76,14 @@ def test_json_is_as_the_api_gives_it_and_wide_names_subject_and_total(asked):
     assert json.loads(run("-o", "json")) == msgspec.to_builtins(list(CHANGES))
     wide = run("-o", "wide").splitlines()
     assert wide[1].split()[-2:] == ["mlx5_0/1", "12"]
+
+
+def test_an_error_that_was_heard_of_late_stands_at_the_time_when_it_happened(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    old = msgspec.structs.replace(CHANGES[1], id="3", happened=1_700_000_000.0)
+    monkeypatch.setattr(session, "get", lambda *_, **__: (*CHANGES, old))
+    monkeypatch.setattr(session, "now", lambda: NOW)
+    lines = run().splitlines()
+    assert lines[1].startswith("2023-11-1")
+    assert len(lines) == 4

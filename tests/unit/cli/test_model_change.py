@@ -130,6 +130,14 @@ def test_restart_raises_the_generation_and_says_what_it_replaces(cluster: Catalo
     assert "1 replica (1 ready) will be replaced" in answer.stderr
 
 
+def test_what_ended_and_what_leaves_is_not_counted_among_what_goes(cluster: CatalogApi) -> None:
+    for number, state in enumerate(("failed", "draining", "starting"), start=2):
+        one = {"id": f"qwen-{number}", "model": "org/qwen", "state": state}
+        cluster.replicas.append({**cluster.replicas[0], **one})
+    assert "2 replicas (1 ready) will be" in ctl("restart", "org/qwen", "--dry-run").stderr
+    assert "3 replicas will be stopped" in ctl("rm", "org/qwen", "--dry-run").stderr
+
+
 def test_a_model_that_is_not_rolled_can_not_be_restarted(cluster: CatalogApi) -> None:
     cluster.models["org/qwen"] = msgspec.structs.replace(MODEL, roll_when_stale=False)
     answer = ctl("restart", "org/qwen", "--yes")

@@ -62,11 +62,15 @@ def test_a_node_of_cards_tells_every_section() -> None:
     assert first.endswith("612 of 700 W  llama-3-3-70b-a1b2c3")
 
 
-def test_what_is_wrong_is_marked_and_stands_first() -> None:
-    condition = section(page("gpu8", "gpu-01"), "Condition")
+def test_what_is_wrong_is_marked_and_stands_first_each_cause_once() -> None:
+    lines = page("gpu8", "gpu-01")
+    condition = section(lines, "Condition")
+    assert [line for line in lines if "XID 79" in line] == [
+        "gpu5              ! fell off the bus (XID 79)"
+    ]
+    assert "             ! gpu5: out of order, see Condition" in lines
     marks = ["! " in line for line in condition]
     assert marks == sorted(marks, reverse=True)
-    assert any("! XID 79 once, last 10m10s ago" in line for line in condition)
     assert condition[-1].startswith("gpu7 ")
     assert any(line.startswith("gpu0, gpu3, gpu4  no ECC errors") for line in condition)
 
@@ -89,6 +93,15 @@ def test_probes_say_age_period_since_when_and_why_the_failing_first() -> None:
         "nvidia-smi",
     ]
     assert third.split() == ["memory", "fine", "2.0s", "ago", "5.0s", "-", "-"]
+
+
+def test_fabrics_of_which_no_administrator_tells_say_so() -> None:
+    node, sample, replicas = recorded("gpu8", "gpu-01")
+    silent = msgspec.structs.replace(node.inventory, subnet_managers=(), nvlink_domain=None)
+    lines = node_page.page(msgspec.structs.replace(node, inventory=silent), sample, replicas, NOW)
+    (line,) = section(lines, "Fabrics")
+    assert line.startswith("subnet managers  master 0x")
+    assert line.endswith("others not known: no subnet administrator answers saquery")
 
 
 def test_instances_are_named_under_their_card() -> None:

@@ -10,7 +10,7 @@ from llmgw.cli import output, show
 from llmgw.cli.ctl import status
 from llmgw.cli.main import report
 from llmgw.cli.options import Format
-from llmgw.cli.output import Column, confirm, print_rows, table
+from llmgw.cli.output import Column, agreed, confirm, print_rows, table
 from llmgw.model.device import Device
 from llmgw.model.node import Heartbeat, Host, InstalledEngine, Inventory, Node, Sample
 from llmgw.model.replica import Replica, ReplicaShard
@@ -95,6 +95,14 @@ def test_nothing_dangerous_is_done_when_there_is_nobody_to_ask(
     with pytest.raises(Usage, match="nobody to ask"):
         confirm("it goes", "gpu-03", yes=False)
     confirm("it goes", "gpu-03", yes=True)
+
+
+def test_what_is_only_described_is_not_done_even_with_yes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert not agreed("it goes", "gpu-03", yes=True, dry_run=True)
+    assert "it goes; nothing was changed" in capsys.readouterr().err
+    assert agreed("it goes", "gpu-03", yes=True, dry_run=False)
 
 
 def _node(**inventory: Any) -> Node:

@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from llmgw.base.errors import Usage
@@ -68,3 +69,12 @@ def test_the_query_that_is_listed_asks_for_fields_that_are_read():
     query = tool("nvidia-smi-csv").how.partition("--query-gpu=")[2].split(",")
     assert len(query) > 5
     assert set(query) <= set(CARD_FIELDS)
+
+
+@pytest.mark.parametrize("form", ["table", "wide", "name"])
+def test_a_record_is_no_table_and_that_is_said(form: str):
+    tree = TITANS.parents[1] / "rapl" / "intel-rapl.tsv"
+    answer = CliRunner().invoke(app, ["parse", "rapl", str(tree), "-o", form])
+    assert isinstance(answer.exception, Usage)
+    assert f"-o {form} is for --list alone" in answer.exception.message
+    assert answer.stdout == ""

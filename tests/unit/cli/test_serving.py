@@ -78,8 +78,28 @@ def test_what_is_so_already_changes_nothing(
 def test_a_plan_is_shown_beside_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
     output = run(monkeypatch, Cluster(), "ctl", "plan")
     assert "plan 8 after 7: drains" in output
-    assert "next: plan 8 after 7: drains" in output
+    assert "next: plan 8 after 7: the same" in output
     assert run(monkeypatch, Cluster(), "ctl", "plan", "--next").startswith("next: plan 8")
+
+
+def test_a_plan_says_nothing_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Placing(Cluster):
+        def get(self, path: str, query: dict[str, str] | None = None) -> dict[str, Any]:
+            plan = {"number": 8, "parent": 7, "steps": [], "sentence": "can't place big: no room"}
+            return {
+                **plan,
+                "refusals": [
+                    {"model": "big", "profile": "default", "words": "no room"},
+                    {"model": "huge", "profile": "default", "words": "no room"},
+                ],
+            }
+
+    assert run(monkeypatch, Placing(), "ctl", "plan").splitlines() == [
+        "plan 8 after 7: can't place big: no room",
+        "  not placed huge (default): no room",
+        "",
+        "next: plan 8 after 7: the same",
+    ]
 
 
 def test_a_mass_loss_is_accepted_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

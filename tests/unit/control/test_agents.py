@@ -21,6 +21,7 @@ from llmgw.model.commands import (
 from llmgw.model.link import AgentMessage, CertificateRequest
 from llmgw.model.node import READY, Heartbeat
 from llmgw.model.settings import LinkSettings
+from llmgw.store.interface import Lease
 from tests.fakes.clock import FakeClock, settle
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.peer import MemoryStream, identity
@@ -100,9 +101,9 @@ async def test_a_node_that_is_removed_while_it_registers_stays_out(
         agent.highest_term = 40
         take = store.take_term
 
-        async def removed_meanwhile(at_least: int) -> int:
+        async def removed_meanwhile(lease: Lease, seen: int) -> Lease:
             plane.certificates.deny((agent.serial,))
-            return await take(at_least)
+            return await take(lease, seen)
 
         monkeypatch.setattr(store, "take_term", removed_meanwhile)
         await agent.connect(plane.agents)
@@ -268,6 +269,7 @@ async def test_a_certificate_is_renewed_over_the_live_stream(
         node = plane.fleet.node("n1")
         assert node is not None
         assert node.certificate_ends == clock.now() + 60
+        assert node.certificate_begins == clock.now() - 30
 
 
 async def test_a_request_for_somebody_else_is_not_signed(plane: Plane, store: MemoryStore) -> None:

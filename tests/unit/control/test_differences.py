@@ -1,8 +1,17 @@
 """What a heartbeat tells of ports and driver errors that was not known before."""
 
+import time
+
 import pytest
 
-from llmgw.control.differences import Difference, Key, Seen, differences
+from llmgw.control.differences import (
+    AT_ONCE,
+    MOST_SUBJECTS,
+    Difference,
+    Key,
+    Seen,
+    differences,
+)
 from llmgw.model.device import DeviceHealth, Xid
 from llmgw.model.fabric import Port, PortCounter
 from llmgw.model.hardware import MASTER, PORT, XID
@@ -196,3 +205,44 @@ def test_errors_of_two_cards_are_apart():
     node.xids(xid(79))
     assert node.xids(xid(79), uuid="GPU-1") == ["gpu-1: XID 79 once"]
     assert node.known[XID, "GPU-0/79"].total == 1
+
+
+def beat_of_xids(count: int, devices: int = 1) -> Heartbeat:
+    told = tuple(Xid(code=code, count=1) for code in range(count))
+    health = tuple(DeviceHealth(uuid=f"GPU-{n}", xids=told) for n in range(devices))
+    return Heartbeat(sequence=1, health=health)
+
+
+def test_a_heartbeat_full_of_known_errors_is_looked_through_once():
+    told = beat_of_xids(20_000)
+    known = {(XID, f"GPU-0/{code}"): Seen(reading=1, total=1) for code in range(20_000)}
+    began = time.thread_time()
+    assert differences(known, told, str) == ((), {})
+    assert time.thread_time() - began < 0.5  # each against all takes minutes
+
+
+def test_of_one_heartbeat_so_many_changes_are_taken_and_the_others_with_the_next():
+    node, told = Told(), beat_of_xids(AT_ONCE + 10)
+    assert len(node._tell(told)) == AT_ONCE
+    assert len(node._tell(told)) == 10
+    assert node._tell(told) == []
+
+
+def test_a_node_that_names_ever_new_devices_and_ports_is_followed_to_a_bound():
+    node = Told()
+    for number in range(3 * MOST_SUBJECTS // AT_ONCE):
+        ports = tuple(Port(adapter=f"p{number}-{n}", number=1, state="x") for n in range(60))
+        health = tuple(DeviceHealth(uuid=f"U{number}-{n}", xids=(xid(),)) for n in range(AT_ONCE))
+        node._tell(Heartbeat(sequence=1, ports=ports, health=health))
+    assert MOST_SUBJECTS <= len(node.known) < MOST_SUBJECTS + AT_ONCE
+    # What is known is followed on.
+    first = next(key for key in node.known if key[0] == XID)[1].partition("/")[0]
+    assert node.xids(xid(count=5), uuid=first) == [f"{first.lower()}: XID 79 4 times"]
+
+
+def test_a_total_neither_falls_nor_grows_beyond_what_a_store_keeps():
+    most = (1 << 63) - 1
+    node = Told()
+    for count in (most, 5, most, -9, most):
+        node.xids(xid(count=count))
+    assert node.known[XID, "GPU-0/79"].total == most

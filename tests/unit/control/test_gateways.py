@@ -171,7 +171,7 @@ async def test_a_gateway_reports_no_usage_of_another(plane: Plane, store: Memory
         caller.stream.say(GatewayMessage(usage=usage))
         await settle()
         assert isinstance(caller.ended, Refused)
-        assert store.usage_rows == []
+        assert await store.usage(since=0.0, until=1e12) == ()
 
 
 async def test_a_gateway_shows_while_it_is_connected_and_after(plane: Plane) -> None:
@@ -239,6 +239,11 @@ async def test_a_gateways_certificate_is_renewed_over_its_stream(
         serial = next(iter(store.certificates))
         assert caller.stream.identity is not None
         assert caller.stream.identity.serial == serial
+        (known,) = plane.gateways.all()
+        kept = store.certificates[serial]
+        assert known.certificate_ends == kept.ends
+        assert known.certificate_begins is not None
+        assert known.certificate_begins < kept.ends
         again = await Caller(plane, serial=serial).register()
         assert again.ended is None
 

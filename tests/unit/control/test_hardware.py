@@ -3,9 +3,11 @@
 import pytest
 
 from llmgw.base.errors import Unreachable
+from llmgw.control.differences import MOST_SUBJECTS
 from llmgw.control.events import Events
 from llmgw.control.feed import Feed
 from llmgw.control.hardware import DAY, Hardware
+from llmgw.control.writing import Writing
 from llmgw.model.device import DeviceHealth, Xid
 from llmgw.model.fabric import Port, PortCounter
 from llmgw.model.hardware import HardwareChange
@@ -20,8 +22,9 @@ class Leader:
     """One control plane's part, over a store that may outlive it."""
 
     def __init__(self, store: MemoryStore, clock: FakeClock) -> None:
-        self.events = Events(store, clock, Feed("e", clock))
-        self.hardware = Hardware(store, clock, self.events)
+        writing = Writing(clock)
+        self.events = Events(store, clock, Feed("e", clock), writing)
+        self.hardware = Hardware(store, clock, self.events, writing)
 
     def hear(self, node: str = "gpu-01", **said) -> None:
         self.hardware.heard(node, Heartbeat(sequence=1, **said), lambda uuid: "gpu3")
@@ -30,8 +33,14 @@ class Leader:
         counters = (PortCounter(name="link_downed", value=downed),)
         self.hear(node, ports=(Port(adapter="mlx5_0", number=1, state=state, counters=counters),))
 
-    def xid(self, count: int, code: int = 79, action: str | None = "reboot") -> None:
-        told = Xid(code=code, count=count, action=action, cleared=False)
+    def xid(
+        self,
+        count: int,
+        code: int = 79,
+        action: str | None = "reboot",
+        last_seen: float | None = None,
+    ) -> None:
+        told = Xid(code=code, count=count, action=action, cleared=False, last_seen=last_seen)
         self.hear(health=(DeviceHealth(uuid="GPU-3", xids=(told,)),))
 
     def told(self) -> list[tuple[str, str]]:
@@ -176,6 +185,54 @@ async def test_people_are_told_once_of_errors_and_of_flaps_that_nobody_saw(leade
     ]
 
 
+async def test_a_driver_error_is_dated_and_sorted_by_when_it_happened(leader, store, clock):
+    now = clock.now()
+    leader.port()
+    leader.port("DOWN", 1)
+    leader.xid(3, 48, last_seen=now - 745 * DAY)
+    leader.xid(1, 79, last_seen=now - 7200)
+    leader.xid(1, 31, last_seen=now + 500)  # its clock is ahead
+    leader.xid(1, 13, last_seen=float("nan"))
+    leader.xid(1, 94, last_seen=0.0)
+    found = await leader.hardware.changes(0.0)
+    assert [(one.subject, one.when) for one in found] == [
+        ("GPU-3/48", now - 745 * DAY),
+        ("GPU-3/79", now - 7200),
+        ("mlx5_0/1", now),
+        ("GPU-3/31", now),
+        ("GPU-3/13", now),
+        ("GPU-3/94", now),
+    ]
+    assert {one.at for one in found} == {now}
+    await leader.hardware.write()
+    assert await leader.hardware.changes(0.0) == found
+
+
+async def test_old_driver_errors_of_a_machine_that_joins_are_not_told_as_new(leader, clock):
+    now = clock.now()
+    leader.xid(3, 48, "reset", last_seen=now - 745 * DAY)
+    leader.xid(1, 79, last_seen=now - 7200)
+    leader.xid(1, 95, "reset", last_seen=now - 5)
+    assert leader.told() == [
+        ("info", "gpu-01 gpu3: XID 48 3 times: reset the device (745d00h ago)"),
+        ("warning", "gpu-01 gpu3: XID 79 once: reboot the machine (2h00m ago)"),
+        ("warning", "gpu-01 gpu3: XID 95 once: reset the device"),
+    ]
+
+
+async def test_a_new_driver_error_does_not_go_on_an_old_one_that_was_just_heard_of(leader, clock):
+    old = clock.now() - 745 * DAY
+    leader.xid(3, last_seen=old)
+    await clock.advance(5)
+    leader.xid(4, last_seen=clock.now())
+    await clock.advance(5)
+    leader.xid(5, last_seen=clock.now())
+    first, second = await leader.hardware.changes(0.0)
+    assert (first.when, first.times) == (old, 3)
+    assert (second.when, second.times) == (clock.now() - 5, 2)
+    assert leader.told()[-1] == ("warning", "gpu-01 gpu3: XID 79 once: reboot the machine")
+
+
 async def test_changes_that_the_inventory_tells_of_are_not_told_twice(leader):
     leader.port()
     leader.port("DOWN", 1)
@@ -246,3 +303,16 @@ async def test_a_control_plane_that_was_killed_leaves_the_next_one_all_it_knew(c
 def _port(state: str, downed: int) -> Port:
     counters = (PortCounter(name="link_downed", value=downed),)
     return Port(adapter="a", number=1, state=state, counters=counters)
+
+
+async def test_a_node_of_which_no_more_is_followed_is_told_of_once(leader, store):
+    for start in range(0, 3 * MOST_SUBJECTS, 100):
+        told = tuple(Xid(code=code, count=1) for code in range(start, start + 100))
+        leader.hear(health=(DeviceHealth(uuid="GPU-3", xids=told),))
+    full = [words for _, words in leader.told() if "others are not followed" in words]
+    assert full == [
+        f"gpu-01 named {MOST_SUBJECTS} ports and driver errors: others are not followed"
+    ]
+    assert len(leader.hardware._last) < MOST_SUBJECTS + 128
+    leader.hardware.forget("gpu-01")
+    assert (leader.hardware._last, leader.hardware._known) == ({}, {})

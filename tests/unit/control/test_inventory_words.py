@@ -162,6 +162,7 @@ async def test_a_port_that_went_down_is_part_of_a_node_s_health_until_it_is_up(c
 
 EIGHT = tuple(Device(uuid=f"GPU-{n}", number=n, name="H100") for n in range(8))
 PORT = Port(adapter="mlx5_0", number=1, state="ACTIVE")
+PORTS = (PORT, msgspec.structs.replace(PORT, adapter="mlx5_1"))
 DOMAIN = NvlinkDomain(
     cluster_uuid="b2daed23", clique_id=1, imex_running=True, imex_channels=("channel0",)
 )
@@ -179,6 +180,19 @@ def host(**more) -> Inventory:
     ("old", "new", "words"),
     [
         (Inventory(devices=()), Inventory(devices=EIGHT), ("gpu0-gpu7 (H100) are there now",)),
+        (Inventory(devices=EIGHT), Inventory(devices=()), ("gpu0-gpu7 (H100) are gone",)),
+        (Inventory(devices=EIGHT[:1]), Inventory(devices=()), ("gpu0 (H100) is gone",)),
+        (
+            Inventory(ports=()),
+            Inventory(ports=PORTS),
+            ("ports mlx5_0/1, mlx5_1/1 are there now: ACTIVE",),
+        ),
+        (Inventory(ports=PORTS), Inventory(ports=()), ("ports mlx5_0/1, mlx5_1/1 are gone",)),
+        (
+            Inventory(ports=PORTS),
+            Inventory(ports=tuple(msgspec.structs.replace(one, state="DOWN") for one in PORTS)),
+            ("ports mlx5_0/1, mlx5_1/1: ACTIVE → DOWN",),
+        ),
         (Inventory(), Inventory(devices=EIGHT[:1]), ("gpu0 (H100) is there now",)),
         (
             Inventory(devices=EIGHT[:1]),

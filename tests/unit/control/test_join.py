@@ -116,11 +116,16 @@ async def test_a_role_that_opens_everything_is_never_given_by_token(
             await join(plane, text, "server", "g1")
 
 
-@pytest.mark.parametrize("subject", ["", "N1", "../n1", "-n1", "a b", "n" * 254, "n1\n"])
+LONG = "n" * 9000
+
+
+@pytest.mark.parametrize("subject", ["", "N1", "../n1", "-n1", "a b", "n" * 254, LONG, "n1\n"])
 async def test_an_id_is_like_a_host_name(plane: Plane, subject: str) -> None:
     async with opened(plane):
-        with pytest.raises(Unreadable):
+        with pytest.raises(Unreadable, match="can't be the id of a node") as caught:
             await plane.join_token("node", subject, actor="ada")
+        assert len(caught.value.message) < 100
+        assert (caught.value.hint or "").startswith("an id is 1 to 253 of a-z")
 
 
 async def test_rubbish_instead_of_a_request_uses_nothing_up(

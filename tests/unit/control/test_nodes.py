@@ -207,7 +207,7 @@ async def test_an_empty_list_that_is_said_empties(plane: Plane) -> None:
         assert node is not None
         assert (node.inventory.devices, node.inventory.engines) == ((), ())
         assert words(plane, "gpu-01")[-1] == (
-            "gpu-01 gpu0 (H100) is gone; gpu1 (H100) is gone; llamacpp 0.10434.0 is gone"
+            "gpu-01 gpu0, gpu1 (H100) are gone; llamacpp 0.10434.0 is gone"
         )
 
 

@@ -1,7 +1,10 @@
 """Longer histories: what is asked of a Prometheus, and whatever it answers."""
 
+import gzip
 import json
 import re
+import threading
+import tracemalloc
 from collections.abc import AsyncIterator, Callable
 from urllib.parse import parse_qs
 
@@ -55,17 +58,18 @@ def test_a_span_has_as_many_points_as_an_hour_in_memory_and_reaches_back_far_eno
 
 
 def test_every_measure_is_asked_for_under_the_node_s_name() -> None:
-    asked = ranges.queries("gpu-01", ())
+    asked = ranges.queries("c", "gpu-01", ())
     assert {one.name for one in asked} == set(NAMES)
     assert len(asked) == len(NODE_MEASURES) + len(DEVICE_MEASURES) + 1
     assert all('{node="gpu-01"' in one.expression for one in asked)
-    assert [one.name for one in ranges.queries("gpu-01", ("power", "cpu"))] == ["cpu", "power"]
+    assert [one.name for one in ranges.queries("c", "gpu-01", ("power", "cpu"))] == ["cpu", "power"]
 
 
 def test_a_name_with_quotes_stays_inside_its_quotes() -> None:
-    (asked,) = ranges.queries('x"} or up{a="\\', ("cpu",))
+    (asked,) = ranges.queries('c"', 'x"} or up{a="\\', ("cpu",))
     assert asked.expression == (
-        'max(llmgw_node_cpu_utilization_percent{node="x\\"} or up{a=\\"\\\\"})'
+        'max(llmgw_node_cpu_utilization_percent{node="x\\"} or up{a=\\"\\\\"}'
+        ' and on (job, instance) llmgw_build_info{cluster="c\\""})'
     )
 
 
@@ -75,7 +79,7 @@ def test_points_that_an_answer_leaves_out_or_that_are_no_numbers_are_gaps() -> N
 
 
 def test_work_goes_by_active_multiprocessors_where_they_were_read_and_says_so() -> None:
-    by_work = {one.work: one for one in ranges.queries("n", ("work",))}
+    by_work = {one.work: one for one in ranges.queries("c", "n", ("work",))}
     active: ranges.Found = {"g": (None, None, 90.0, 91.0, None)}
     power: ranges.Found = {"g": (50.0, 51.0, 52.0, 53.0, None), "h": (1.0, 1.0, 1.0, 1.0, 1.0)}
     told = ranges.series([(by_work[SM_ACTIVE], active), (by_work[POWER], power)], SPAN)
@@ -86,7 +90,7 @@ def test_work_goes_by_active_multiprocessors_where_they_were_read_and_says_so() 
 
 
 def test_a_node_of_which_prometheus_knows_nothing_has_gaps() -> None:
-    told = ranges.series([(one, {}) for one in ranges.queries("n", ())], SPAN)
+    told = ranges.series([(one, {}) for one in ranges.queries("c", "n", ())], SPAN)
     assert [(one.name, one.values) for one in told] == [
         (one.name, (None,) * 5) for one in NODE_MEASURES
     ]
@@ -132,8 +136,8 @@ async def test_a_history_is_put_together_from_one_answer_a_measure() -> None:
         uuid = None if "llmgw_node_" in form["query"] else "GPU-1"
         return httpx.Response(200, content=matrix((uuid, [(float(form["end"]), "42")])))
 
-    told = await prometheus(answer).history(f"{URL}/", "n", (), minutes=360, now=NOW)
-    assert len(asked) == len(ranges.queries("n", ()))
+    told = await prometheus(answer).history(f"{URL}/", "n", (), cluster="c", minutes=360, now=NOW)
+    assert len(asked) == len(ranges.queries("c", "n", ()))
     assert (told.source, told.step, told.problem) == (PROMETHEUS, 60.0, None)
     assert [(one.name, one.device) for one in told.series] == [
         *((one.name, None) for one in NODE_MEASURES),
@@ -148,7 +152,7 @@ async def test_a_redirect_is_not_followed() -> None:
         return httpx.Response(302, headers={"Location": "http://elsewhere/"})
 
     with pytest.raises(Unreadable):
-        await prometheus(answer).history(URL, "n", ("cpu",), minutes=360, now=NOW)
+        await prometheus(answer).history(URL, "n", ("cpu",), cluster="c", minutes=360, now=NOW)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +170,7 @@ async def test_a_prometheus_that_is_away_is_told_in_words(
         raise failure
 
     with pytest.raises(error, match=words):
-        await prometheus(answer).history(URL, "n", ("cpu",), minutes=360, now=NOW)
+        await prometheus(answer).history(URL, "n", ("cpu",), cluster="c", minutes=360, now=NOW)
 
 
 async def test_an_answer_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,19 +184,86 @@ async def test_an_answer_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch
         return httpx.Response(200, content=endless())
 
     with pytest.raises(Unreadable, match="more than 1 MiB"):
-        await prometheus(answer).history(URL, "n", ("cpu",), minutes=360, now=NOW)
+        await prometheus(answer).history(URL, "n", ("cpu",), cluster="c", minutes=360, now=NOW)
+
+
+def packed(size: int) -> bytes:
+    return gzip.compress(b'{"status": "success", "data": {"result": []}}' + b" " * size)
+
+
+@pytest.mark.parametrize(("encoding", "body"), [("gzip", packed(64 << 20)), ("br", b"x")])
+async def test_an_answer_is_measured_unpacked(encoding: str, body: bytes) -> None:
+    async def sent() -> AsyncIterator[bytes]:
+        yield body
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert request.headers["Accept-Encoding"] == "identity"
+        return httpx.Response(200, content=sent(), headers={"Content-Encoding": encoding})
+
+    tracemalloc.start()
+    try:
+        with pytest.raises(Unreadable, match=r"more than 8 MiB|packed as 'br'"):
+            await prometheus(answer).history(URL, "n", ("cpu",), cluster="c", minutes=360, now=NOW)
+        assert tracemalloc.get_traced_memory()[1] < 32 << 20
+    finally:
+        tracemalloc.stop()
+
+
+async def test_an_answer_that_a_proxy_packed_is_read() -> None:
+    async def sent() -> AsyncIterator[bytes]:
+        yield packed(10)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, content=sent(), headers={"Content-Encoding": "gzip"})
+
+    told = await prometheus(answer).history(URL, "n", ("cpu",), cluster="c", minutes=360, now=NOW)
+    assert [one.name for one in told.series] == ["cpu"]
+
+
+async def test_the_loop_goes_on_while_a_long_answer_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read_in: list[int] = []
+    read = ranges.read
+
+    def noted(body: bytes, asked: ranges.Span) -> ranges.Found:
+        read_in.append(threading.get_ident())
+        return read(body, asked)
+
+    monkeypatch.setattr(ranges, "read", noted)
+    body = matrix((None, [(NOW, "1")]))
+    await prometheus(lambda _: httpx.Response(200, content=body)).history(
+        URL, "n", ("cpu",), cluster="c", minutes=360, now=NOW
+    )
+    assert read_in
+    assert threading.get_ident() not in read_in
+
+
+def test_more_series_than_a_node_has_and_a_series_without_end_are_refused() -> None:
+    lines = [(str(number), [(1000.0, "1")]) for number in range(ranges.MOST_LINES + 1)]
+    many = matrix(*lines)
+    long = matrix(("GPU-1", [(1000, "1")] * 20_000))
+    for body in (many, long):
+        with pytest.raises(Unreadable, match="series in"):
+            ranges.read(body, SPAN)
+
+
+def test_another_cluster_s_nodes_of_the_same_name_are_left_out() -> None:
+    for one in ranges.queries("north", "gpu-01", ()):
+        ours = 'and on (job, instance) llmgw_build_info{cluster="north"}'
+        assert ours in one.expression, one.name
 
 
 @pytest.mark.parametrize("url", ["ftp://prometheus", "prometheus:9090", "http://"])
 async def test_an_address_that_is_none_is_told_without_quoting_it(url: str) -> None:
     with pytest.raises(LlmgwError) as told:
-        await Prometheus().history(url, "n", ("cpu",), minutes=360, now=NOW)
+        await Prometheus().history(url, "n", ("cpu",), cluster="c", minutes=360, now=NOW)
     assert "http" in told.value.message or "Prometheus" in told.value.message
 
 
 def test_every_metric_that_is_asked_for_is_exported() -> None:
     exported = {family.name for family in FAMILIES}
-    for query in ranges.queries("n", ()):
+    for query in ranges.queries("c", "n", ()):
         names = set(re.findall(r"llmgw_\w+", query.expression))
         assert names
         assert names <= exported, query.name

@@ -67,7 +67,9 @@ async def test_a_removed_model_leaves_the_routes_before_its_process_is_told(
         assert plane.fleet.routes()[0].endpoints == ()
         assert [replica.state for replica in plane.fleet.replicas()] == ["draining"]
         assert agent.requests(StopShard) == []
-        await clock.advance(0.6)
+        await clock.advance(1.4)
+        assert agent.requests(StopShard) == []
+        await clock.advance(0.2)
         assert len(agent.requests(StopShard)) == 1
         assert plane.fleet.replicas() == ()
         assert sent(plane) == [("start", "n1"), ("stop", "n1")]
@@ -272,7 +274,8 @@ async def test_every_step_is_an_event_with_the_plans_words(plane: Plane) -> None
         await settle()
         told = [event.words for event in plane.events.recent() if event.kind == "placement"]
         assert len(told) == 1
-        assert "1 wanted, 0 there" in told[0]
+        (replica,) = plane.fleet.replicas()
+        assert told[0].startswith(f"starts {replica.id}: 1 wanted, 0 there")
 
 
 async def test_a_changed_profile_is_rolled_and_the_old_replica_shown_as_stale(

@@ -3,8 +3,10 @@
 import msgspec
 import pytest
 
+from llmgw.control.failures import SURVIVED
 from llmgw.control.plane import Plane
 from llmgw.control.replicas import Placed, latest, rebuild
+from llmgw.model.commands import StopShard
 from llmgw.model.feed import REPLICAS
 from llmgw.model.shard import (
     FAILED,
@@ -18,9 +20,10 @@ from llmgw.model.shard import (
     Rendezvous,
     ShardStatus,
 )
+from llmgw.plan.backoff import wait_after
 from llmgw.plan.records import Assignment, NodeRoom, StartReplica
 from tests.fakes.clock import FakeClock, settle
-from tests.fakes.planes import cpu_model, make_plane, opened, pass_time, spec_of
+from tests.fakes.planes import cpu_model, make_plane, opened, pass_time, running, spec_of
 from tests.fakes.scripted_agent import FakeAgent
 
 MODEL = cpu_model()
@@ -290,22 +293,40 @@ async def test_failed_starts_are_counted_per_model_and_node_and_once_each(plane:
         ]
 
 
-async def test_a_replica_that_served_and_dies_is_no_failed_start(
+async def test_a_replica_that_served_and_dies_is_restarted_at_once_then_with_waits(
     plane: Plane, clock: FakeClock
 ) -> None:
     async with opened(plane):
         agent = FakeAgent("n1")
         await agent.connect(plane.agents)
-        agent.reports(SPEC, READY)
-        await pass_time(clock, 70, [agent])
-        agent.reports(SPEC, FAILED, reason="killed")
-        await settle()
-        assert plane.fleet.observed().failures == ()
-        again = spec_of(MODEL, "tiny-bbb222")
-        agent.reports(again, READY)
-        agent.reports(again, FAILED, reason="killed again")
-        await settle()
-        assert [f.count for f in plane.fleet.observed().failures] == [1]
+        waits = []
+        for number in range(4):
+            spec = spec_of(MODEL, f"tiny-{number}")
+            agent.reports(spec, READY)
+            await pass_time(clock, 61, [agent])
+            agent.reports(spec, FAILED, reason="killed", last_lines=("first", "last"))
+            await settle()
+            (failure,) = plane.fleet.observed().failures
+            assert failure.served
+            waits.append(wait_after(failure))
+        assert waits == [0.0, 5.0, 10.0, 20.0]
+        assert plane.fleet.replicas()[-1].shards[0].last_lines == ("first", "last")
+
+
+async def test_a_replica_that_served_for_long_is_restarted_at_once_again(
+    plane: Plane, clock: FakeClock
+) -> None:
+    async with opened(plane):
+        agent = FakeAgent("n1")
+        await agent.connect(plane.agents)
+        for number in range(3):
+            spec = spec_of(MODEL, f"tiny-{number}")
+            agent.reports(spec, READY)
+            await pass_time(clock, SURVIVED, [agent], every=30)
+            agent.reports(spec, FAILED, reason="killed", since=clock.now())
+            await settle()
+            (failure,) = plane.fleet.observed().failures
+            assert (failure.count, wait_after(failure)) == (1, 0.0)
 
 
 async def test_a_changed_model_is_forgiven_its_failures(plane: Plane) -> None:
@@ -401,3 +422,29 @@ async def test_a_shard_on_its_way_to_one_node_is_no_other_nodes_to_tell_of(
         await settle()
         (replica,) = plane.fleet.replicas()
         assert [(shard.node, shard.state) for shard in replica.shards] == [("n1", READY)]
+
+
+async def test_an_engine_that_hangs_is_replaced_at_once_then_with_waits(
+    plane: Plane, clock: FakeClock
+) -> None:
+    async with running(plane):
+        agent = FakeAgent("n1")
+        await agent.connect(plane.agents)
+        await plane.catalog.put(MODEL, None, actor="me")
+        await settle()
+        waits = []
+        for _ in range(3):
+            (spec,) = [one.spec for one in agent.shards.values() if one.spec is not None]
+            agent.reports(spec, STUCK, reason="no token moved", last_lines=("the last",))
+            began = clock.monotonic()
+            await settle()
+            (failure,) = plane.fleet.observed().failures
+            assert (failure.served, failure.words) == (True, "no token moved")
+            while [one.state for one in plane.fleet.replicas()] != [READY]:
+                await pass_time(clock, 0.5, [agent])
+            waits.append(clock.monotonic() - began)
+        assert waits[0] < 3 < waits[1] < 8 < waits[2]
+        stops = [one for one in agent.requests(StopShard) if isinstance(one, StopShard)]
+        assert [one.reason for one in stops] == ["it is stuck"] * 3
+        told = [one.words for one in plane.events.recent() if "is stuck on n1" in one.words]
+        assert len(told) == 3

@@ -89,3 +89,11 @@ def test_no_body_makes_reading_raise(raw):
 @pytest.mark.parametrize("number", ["10.0", "1e1"])
 def test_whole_numbers_may_be_written_as_fractions(number):
     assert read(b'{"model":"m","max_tokens":%b}' % number.encode()).max_tokens == 10
+
+
+def test_a_name_of_a_wrong_length_is_refused_in_plain_words():
+    messages = [{"role": "user", "content": "x"}]
+    for name, words in (("m" * 513, "has more than 512 characters"), ("", "must not be empty")):
+        refused = read_body(json.dumps({"model": name, "messages": messages}).encode())
+        assert isinstance(refused, Refusal)
+        assert (refused.message, refused.param) == (words, "model")

@@ -1,12 +1,15 @@
 """Bytes become records or one error, whatever they are; heartbeats never become betterproto2."""
 
+import time
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from llmgw.base.errors import Unreadable
 from llmgw.link import codec
-from llmgw.model.device import DeviceSample
+from llmgw.model.device import Device, DeviceSample
+from llmgw.model.fabric import NvlinkDomain, Port, PortCounter
 from llmgw.model.link import (
     AgentControl,
     AgentMessage,
@@ -16,8 +19,9 @@ from llmgw.model.link import (
     Ping,
     Pong,
 )
-from llmgw.model.node import Heartbeat, Register
+from llmgw.model.node import Heartbeat, Inventory, Register
 from llmgw.model.shard import ShardStatus
+from llmgw_proto import convert
 from llmgw_proto.wire.llmgw import v1
 
 TYPES = (AgentMessage, AgentControl, GatewayMessage, GatewayControl, JoinRequest)
@@ -82,3 +86,27 @@ def test_services_name_the_routes_of_the_sources():
         assert service.route.startswith("/llmgw.v1.")
         assert service.up.__name__ in dir(v1)
         assert service.down.__name__ in dir(v1)
+
+
+def test_an_agent_s_huge_message_is_read_in_the_time_of_a_small_one():
+    many = Inventory(devices=tuple(Device(uuid=f"G{n}") for n in range(50_000)))
+    data = convert.to_fast(AgentMessage(inventory=many)).SerializeToString()
+    codec.decode(data, AgentMessage)
+    began = time.thread_time()
+    read = codec.decode(data, AgentMessage).inventory
+    assert time.thread_time() - began < 0.2  # all of it takes betterproto2 a second
+    assert read.devices == (many.devices or ())[: codec.LIST_MOST]
+
+
+def test_a_message_that_holds_too_much_in_all_is_refused():
+    counters = tuple(PortCounter(name=f"c{n}", value=n) for n in range(codec.LIST_MOST))
+    ports = tuple(Port(adapter=f"a{n}", number=1, counters=counters) for n in range(8))
+    data = codec.encode(AgentMessage(heartbeat=Heartbeat(sequence=1, ports=ports)))
+    with pytest.raises(Unreadable, match="too many items"):
+        codec.decode(data, AgentMessage)
+
+
+def test_a_list_in_a_small_message_is_read_whole():
+    held = tuple(f"channel{n}" for n in range(1000))
+    message = AgentMessage(inventory=Inventory(nvlink_domain=NvlinkDomain(imex_channels=held)))
+    assert codec.decode(codec.encode(message), AgentMessage) == message

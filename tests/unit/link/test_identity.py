@@ -48,6 +48,8 @@ def test_a_certificate_is_read_with_its_serial_as_the_store_writes_it():
         cluster="north", role="node", id="gpu-01", serial="a1b", ends=1_830_677_683.0
     )
     assert str(identity) == "node gpu-01"
+    begun = shown("llmgw://north/node/gpu-01") | {"notBefore": "Jan  4 09:34:43 2028 GMT"}
+    assert identity_of(begun).begins == identity.ends - 86_400
 
 
 @pytest.mark.parametrize("certificate", [None, {}])

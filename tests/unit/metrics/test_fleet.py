@@ -1,15 +1,19 @@
 """Sums over the fleet: nodes by state, devices by class, replicas, refusals, and traffic."""
 
+import math
+from typing import Any
+
 import pytest
 
 from llmgw.control.metrics.collector import gather
 from llmgw.model.device import GPU, MIG, Device, DeviceSample, ForeignProcess
-from llmgw.model.gateway import Endpoint, ModelTraffic, ReplyCount, Route
+from llmgw.model.fabric import Port
+from llmgw.model.gateway import Endpoint, Gateway, ModelTraffic, ReplyCount, Route
 from llmgw.model.replica import Replica
 from llmgw.plan.records import Booking, NodeRoom
 from tests.fakes.fleets import FLEETS
 from tests.fakes.plane import FakePlane
-from tests.unit.metrics.scraped import EMPTY, beat, named, room, seen, values
+from tests.unit.metrics.scraped import EMPTY, beat, named, of_node, room, seen, values
 
 
 def gpu(uuid: str, **fields: object) -> Device:
@@ -35,6 +39,28 @@ def test_wishes_and_warnings_are_counted() -> None:
     assert values(seen(rooms=rooms), "llmgw_nodes_wished") == {("cordoned",): 0, ("draining",): 1}
     assert values(seen(rooms=rooms), "llmgw_nodes_unhealthy") == {(): 1}
     assert values(seen(rooms=rooms), "llmgw_node_warnings") == {("a",): 0, ("b",): 2, ("c",): 0}
+
+
+def test_certificates_of_nodes_and_gateways_are_told_with_their_begin_and_end() -> None:
+    life: dict[str, Any] = {"certificate_begins": 100.0, "certificate_ends": 900.0}
+    snapshot = seen(
+        rooms=(room("a", **life), room("new"), room("loopback", certificate_ends=math.inf)),
+        gateways=(Gateway(id="g", connected=False, **life), Gateway(id="h", connected=True)),
+    )
+    begins = values(snapshot, "llmgw_certificate_issued_timestamp_seconds")
+    ends = values(snapshot, "llmgw_certificate_expiry_timestamp_seconds")
+    assert begins == {("node", "a"): 100.0, ("gateway", "g"): 100.0}
+    assert ends == {("node", "a"): 900.0, ("gateway", "g"): 900.0}
+
+
+def test_a_port_tells_which_fabric_s_master_it_sees_and_nothing_when_it_sees_none() -> None:
+    ports = (
+        Port(adapter="mlx5_0", number=1, state="ACTIVE", master_guid="0x1"),
+        Port(adapter="mlx5_1", number=1, state="ACTIVE", network="10.0.0.0/24"),
+        Port(adapter="mlx5_2", number=1, state="ACTIVE"),
+    )
+    snapshot = of_node(room("gpu-01"), beat(ports=ports))
+    assert values(snapshot, "llmgw_ib_port_master") == {("gpu-01", "mlx5_0", "1", "0x1"): 1}
 
 
 def test_devices_are_counted_by_class() -> None:

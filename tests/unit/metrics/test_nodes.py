@@ -70,6 +70,7 @@ def test_a_measurement_is_as_old_as_its_source_says_and_its_heartbeat() -> None:
         "llmgw_ib_port_active",
         "llmgw_ib_port_rate_gbps",
         "llmgw_ib_port_counter_total",
+        "llmgw_ib_port_master",
     }
     assert told(40.1) == set()
 

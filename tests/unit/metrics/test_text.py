@@ -1,6 +1,7 @@
 """Labels and numbers as Prometheus's own client reads them back."""
 
 import math
+import tracemalloc
 
 import pytest
 from hypothesis import example, given
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from llmgw.control.metrics import text
 from llmgw.control.metrics.text import (
     LABEL_MOST,
     clean,
@@ -97,3 +99,14 @@ def test_a_histogram_without_labels_has_no_empty_braces() -> None:
 def test_the_words_of_a_family_stay_on_their_line() -> None:
     metric = read(head("m", "gauge", "A \\ and\na line.") + "m 1\n")
     assert metric.documentation == "A \\ and\na line."
+
+
+def test_what_is_kept_of_a_label_is_no_longer_than_a_label() -> None:
+    text._shown.cache_clear()
+    tracemalloc.start()
+    try:
+        for number in range(20):
+            assert len(text.shown(f"{number} " + "x" * 1_000_000)) == text.LABEL_MOST
+        assert tracemalloc.get_traced_memory()[0] < 1_000_000
+    finally:
+        tracemalloc.stop()

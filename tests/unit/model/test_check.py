@@ -3,7 +3,8 @@ import pytest
 
 from llmgw.local import demo_model
 from llmgw.model.catalog import Model, PackageRef, PathSource, Profile, UrlSource
-from llmgw.model.check import check_model, check_settings, fingerprint
+from llmgw.model.catalog_check import check_model
+from llmgw.model.check import check_settings, fingerprint
 from llmgw.model.settings import (
     ClusterSettings,
     DiscoverySettings,
@@ -70,7 +71,8 @@ def test_a_mig_class_takes_one_instance() -> None:
 
 def test_parallelism_must_use_the_devices_that_are_asked_for() -> None:
     assert paths(model(gpus=4, tensor_parallel=4)) == []
-    assert paths(model(gpus=4, nodes=2, tensor_parallel=4, pipeline_parallel=2)) == []
+    two = model(engine="vllm", gpus=4, nodes=2, tensor_parallel=4, pipeline_parallel=2)
+    assert paths(two) == []
     assert paths(model(gpus=4, tensor_parallel=8)) == ["profiles[0].gpus"]
 
 
@@ -160,6 +162,13 @@ def test_what_is_no_address_is_refused_with_its_path(url):
     found = check_settings(settings)
     assert [problem.path for problem in found] == ["discovery.dcgm_exporter", "prometheus.url"]
     assert all("address" in problem.words for problem in found)
+
+
+@pytest.mark.parametrize("url", ["http://host:9090/?a=b", "http://host#top", "http://host/x?"])
+def test_what_would_swallow_the_path_behind_it_is_refused(url):
+    (problem,) = check_settings(Settings(prometheus=PrometheusSettings(url=url)))
+    assert problem.path == "prometheus.url"
+    assert "?query" in problem.words
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,11 @@ import pytest
 from llmgw.base.units import show_seconds
 from llmgw.fabric import nvlink
 from llmgw.model.condition import (
-    Fact,
-    by_trouble,
     device_facts,
     fabric_facts,
     names_of,
     port_faults,
     port_network,
-    probe_fact,
     with_cards,
 )
 from llmgw.model.device import (
@@ -27,7 +24,6 @@ from llmgw.model.device import (
     Xid,
 )
 from llmgw.model.fabric import NvlinkDomain, Port, PortCounter
-from llmgw.model.node import ProbeState
 
 NOW = 1_800_000_000.0
 ZEROS = "00000000-0000-0000-0000-000000000000"
@@ -107,13 +103,19 @@ def test_an_xid_says_what_it_asks_for_until_it_is_cleared(
             "rows remapped: 2 corrected, 1 uncorrected",
             False,
         ),
-        (DeviceHealth(uuid="g", remap_failed=True), "a row could not be remapped", True),
+        (DeviceHealth(uuid="g", remap_failed=True), "row remapping failed", True),
         (
             DeviceHealth(uuid="g", remap_pending=True),
-            "a row waits for a reset to be remapped",
+            "a row waits to be remapped",
             True,
         ),
-        (DeviceHealth(uuid="g", recovery_action="reset"), "the driver asks for: reset", True),
+        (DeviceHealth(uuid="g", retire_pending=True), "a page waits to be retired", True),
+        (
+            DeviceHealth(uuid="g", recovery_action="reset"),
+            "the driver asks for a reset of the card",
+            True,
+        ),
+        (DeviceHealth(uuid="g", recovery_action="odd"), "the driver asks for: odd", True),
         (
             DeviceHealth(uuid="g", nvlinks=4, nvlinks_down=0, nvlink_crc_errors=7),
             "4 NVLinks, errors: 7 CRC",
@@ -273,36 +275,6 @@ def test_a_port_s_faults_are_its_error_counters_that_are_not_zero() -> None:
 )
 def test_a_port_says_what_it_is_plugged_into(port: Port, words: str) -> None:
     assert port_network(port) == words
-
-
-@pytest.mark.parametrize(
-    ("probe", "fact"),
-    [
-        (ProbeState(name="cpu", age=2.0, period=5.0), Fact(words="read 2.0s ago, each 5s")),
-        (ProbeState(name="cpu"), Fact(words="nothing read")),
-        (
-            ProbeState(name="smi", age=90.0, error="no answer", failing=840.0, period=60.0),
-            Fact(words="fails for 14m00s: no answer; read 1m30s ago, each 60s", wrong=True),
-        ),
-        (
-            ProbeState(name="smi", error="no such program"),
-            Fact(words="fails: no such program; never read", wrong=True),
-        ),
-    ],
-)
-def test_a_probe_says_how_old_its_reading_is_and_since_when_it_fails(
-    probe: ProbeState, fact: Fact
-) -> None:
-    assert probe_fact(probe, show_seconds) == fact
-
-
-def test_probes_that_fail_come_first_the_longest_before_the_others() -> None:
-    fine, short, long = (
-        ProbeState(name="a", age=1.0),
-        ProbeState(name="b", error="x", failing=5.0),
-        ProbeState(name="c", error="x", failing=50.0),
-    )
-    assert by_trouble((fine, short, long)) == (long, short, fine)
 
 
 def test_devices_that_share_a_fact_are_named_by_their_runs() -> None:

@@ -83,3 +83,25 @@ def test_many_reasons_are_the_first_and_their_number() -> None:
     assert short(("hot",), 20) == "hot"
     assert short(("hot", "old", "slow"), 20) == "hot and 2 more"
     assert short(("a" * 30,), 20) == "a" * 19 + "…"
+
+
+def test_a_certificate_is_late_by_its_own_life() -> None:
+    def told(left: float, lives: float) -> bool:
+        ends = 100.0 + left
+        node = Node(id="n", certificate_begins=ends - lives, certificate_ends=ends)
+        return troubles(node, None, now=100.0, ages=lambda seconds: f"{seconds:.0f}s") != ()
+
+    assert not told(86_400.0, lives=86_400.0), "of one day, and new"
+    assert told(5 * 3600.0, lives=86_400.0)
+    assert told(7 * 86_400.0, lives=30 * 86_400.0)
+    assert not told(8 * 86_400.0, lives=30 * 86_400.0)
+
+
+def test_a_certificate_that_ends_soon_is_a_trouble_also_of_a_node_that_is_not_heard() -> None:
+    def told(ends: float, liveness: str = "ready") -> tuple[str, ...]:
+        node = Node(id="n", liveness=liveness, certificate_ends=100.0 + ends)
+        return troubles(node, None, now=100.0, ages=lambda seconds: f"{seconds:.0f}s")
+
+    assert told(6 * 86_400.0) == ()
+    assert told(60.0) == ("its certificate ends in 60s and was not renewed",)
+    assert told(-60.0, "lost") == ("its certificate has ended and was not renewed",)

@@ -1,6 +1,8 @@
 from contextlib import suppress
 from pathlib import Path
+from typing import Annotated
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from llmgw.base.errors import Unreadable
 from llmgw.model.catalog import Model
 from llmgw.model.record import Written
 from llmgw.model.settings import Settings
-from llmgw.model.written import layered, read_json, read_yaml, to_yaml
+from llmgw.model.written import layered, read_json, read_plain, read_yaml, to_yaml
 
 
 class Small(Written, kw_only=True, frozen=True):
@@ -139,3 +141,33 @@ def test_a_required_field_may_come_from_a_flag_when_the_file_leaves_it_out() -> 
 def test_a_file_that_is_no_mapping_is_refused() -> None:
     with pytest.raises(Unreadable, match="must be a mapping"):
         _layered({"name": "n"}, {}, "- a")
+
+
+class Bounded(msgspec.Struct):
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=3)] = "a"
+    code: Annotated[str, msgspec.Meta(min_length=2)] = "ab"
+    many: Annotated[tuple[int, ...], msgspec.Meta(max_length=2)] = ()
+    count: Annotated[int, msgspec.Meta(ge=0, le=9)] = 1
+    share: Annotated[float, msgspec.Meta(gt=0, lt=1.5)] = 1.0
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ({"name": "abcd"}, "f: name: has more than 3 characters"),
+        ({"name": ""}, "f: name: must not be empty"),
+        ({"code": "a"}, "f: code: has fewer than 2 characters"),
+        ({"many": [1, 2, 3]}, "f: many: has more than 2 items"),
+        ({"count": -1}, "f: count: must be at least 0"),
+        ({"count": 10}, "f: count: must be at most 9"),
+        ({"share": 0}, "f: share: must be more than 0"),
+        ({"share": 1.5}, "f: share: must be less than 1.5"),
+        ({"share": "x"}, "f: share: Expected `float`, got `str`"),
+    ],
+)
+def test_what_is_out_of_its_bounds_is_said_in_plain_words(
+    value: dict[str, object], words: str
+) -> None:
+    with pytest.raises(Unreadable) as caught:
+        read_plain(value, Bounded, "f")
+    assert caught.value.message == words

@@ -50,6 +50,7 @@ def test_a_certificate_carries_role_and_id_as_a_uri(authority):
     assert names(certificate, x509.UniformResourceIdentifier) == ["llmgw://north/node/gpu-01"]
     assert signed.serial == format(certificate.serial_number, "x")
     assert signed.ends == NOW + DAY == certificate.not_valid_after_utc.timestamp()
+    assert signed.begins == certificate.not_valid_before_utc.timestamp()
 
 
 def test_an_id_that_is_no_url_part_is_quoted(authority):

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from llmgw.local.demo_model import simulated
 from llmgw.model.catalog import Model, PathSource, Profile, UrlSource
 from llmgw.model.node import Host, Node, WeightsHeld
 from llmgw.model.shape import AttentionLayers, ModelShape
@@ -84,6 +85,18 @@ def test_what_serves_it_already_stays_and_is_counted() -> None:
     assert [(one.wanted, one.there) for one in answer.profiles] == [(3, 1)]
     assert len(answer.starts) == 2
     assert answer.gives_up == ()
+
+
+def test_what_failed_is_not_counted_among_what_is_there() -> None:
+    there = on(fleet(node("a", devices=2)), model("m", gpus=1, replicas=2))
+    there.state("m-000001", "failed", "it ended")
+    (profile,) = plan(there, model("m", gpus=1, replicas=2)).profiles
+    assert profile.there == 2, "its successor is started anyway"
+
+
+def test_a_model_without_weights_says_so() -> None:
+    (profile,) = plan(fleet(node("a", devices=1)), simulated()).profiles
+    assert (profile.need.total_bytes, profile.need.unknown) == (None, ("it has no weights",))
 
 
 def test_the_same_model_again_changes_nothing() -> None:

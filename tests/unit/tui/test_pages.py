@@ -140,6 +140,16 @@ def test_foreign_processes_and_sick_devices_are_named() -> None:
     assert "fell off the bus (XID 79)" in text
 
 
+def test_fabrics_of_which_no_administrator_tells_say_so() -> None:
+    fleet, when = fleet_of("gpu8")
+    seen = fleet.node("gpu-01")
+    assert seen is not None
+    silent = msgspec.structs.replace(seen.node.inventory, subnet_managers=())
+    changed = msgspec.structs.replace(seen.node, inventory=silent)
+    text = _text(node.page(dataclasses.replace(seen, node=changed), when, 120, 60))
+    assert "others not known: no subnet administrator answers saquery" in text
+
+
 def test_what_is_wrong_with_many_devices_is_said_once() -> None:
     fleet, when = fleet_of("gpu8")
     seen = fleet.node("gpu-01")

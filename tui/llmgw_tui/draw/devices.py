@@ -12,7 +12,7 @@ from llmgw.model.availability import (
     HELD,
     UNHEALTHY,
 )
-from llmgw.model.condition import Fact, device_facts, names_of
+from llmgw.model.condition import Fact, conditions, names_of
 from llmgw.model.device import MIG, Device, DeviceSample
 from llmgw.model.work import POWER, SM_ACTIVE, WorkSource, work
 from llmgw_tui.draw import measures
@@ -83,8 +83,8 @@ def _work_made_of(seen: NodeSeen) -> str:
 def _lines(seen: NodeSeen, when: When, width: int) -> Iterator[PageLine]:
     """Yield each device with what is wrong with it, then what is wrong with many alike."""
     wrong: dict[str, list[Device]] = {}
-    for device in seen.hardware:
-        for fact in _facts(device, seen, when):
+    for device, told in _facts(seen, when):
+        for fact in told:
             if fact.wrong:
                 wrong.setdefault(fact.words, []).append(device)
     shared = {words: found for words, found in wrong.items() if len(found) >= SHARED}
@@ -101,10 +101,10 @@ def _lines(seen: NodeSeen, when: When, width: int) -> Iterator[PageLine]:
 def health(seen: NodeSeen, when: When, width: int) -> Section | None:
     """Return what is in order, devices that say the same together; None without devices."""
     groups: dict[str, list[Device]] = {}
-    for device in seen.hardware:
+    for device, told in _facts(seen, when):
         if device.kind == MIG:
             continue
-        calm = [fact.words for fact in _facts(device, seen, when) if not fact.wrong]
+        calm = [fact.words for fact in told if not fact.wrong]
         groups.setdefault(", ".join(calm), []).append(device)
     if not groups:
         return None
@@ -113,20 +113,13 @@ def health(seen: NodeSeen, when: When, width: int) -> Section | None:
     lines: list[PageLine] = []
     for words, name in names.items():
         role = "text" if words else "absent"
-        told = clean(words) or "nothing told of wear and faults"
-        lines += facts(name, told, width, role=role, width=room)
+        shown = clean(words) or "nothing told of wear and faults"
+        lines += facts(name, shown, width, role=role, width=room)
     return Section("Health of devices", tuple(lines))
 
 
-def _facts(device: Device, seen: NodeSeen, when: When) -> tuple[Fact, ...]:
-    return device_facts(
-        device,
-        seen.health.get(device.uuid),
-        seen.readings.get(device.uuid),
-        seen.node.inventory.nvlink_domain,
-        now=when.now,
-        ages=measures.age,
-    )
+def _facts(seen: NodeSeen, when: When) -> tuple[tuple[Device, tuple[Fact, ...]], ...]:
+    return conditions(seen.node.inventory, seen.beat, now=when.now, ages=measures.age)
 
 
 def _wrong(names: str, words: str, width: int, indent: int = 6) -> list[PageLine]:

@@ -1,8 +1,9 @@
 """A node's ports, the subnet managers they see, and its NVLink domain."""
 
+from llmgw.fabric.managers import unknown_managers
 from llmgw.model.condition import port_faults, port_network
 from llmgw.model.fabric import NvlinkDomain, Port, SubnetManager
-from llmgw_tui.draw.page import PageLine, Section
+from llmgw_tui.draw.page import PageLine, Section, facts
 from llmgw_tui.draw.seen import NodeSeen
 from llmgw_tui.draw.states import ABSENT, DOWN, IDLE, SERVING, UNKNOWN, WARN, State
 from llmgw_tui.draw.text import Piece, clean, fit, said, wrap
@@ -21,6 +22,8 @@ def section(seen: NodeSeen, width: int) -> Section | None:
     for port in seen.ports:
         lines += _port(port, width, fell=_fell(port, seen))
     lines += [_manager(one) for one in inventory.subnet_managers or ()]
+    for words in unknown_managers(inventory.subnet_managers, seen.ports):
+        lines += facts("managers", clean(words), width, role="dim", width=NAMES)
     if inventory.nvlink_domain is not None:
         lines.append(_domain(inventory.nvlink_domain))
     return Section("Ports and fabrics", tuple(lines)) if lines else None

@@ -6,7 +6,7 @@ from llmgw.base.units import show_bytes
 from llmgw.model import shard
 from llmgw.model.node import READY, Filesystem
 from llmgw.model.replica import Replica, ReplicaShard
-from llmgw.model.trouble import health_of, probe_troubles
+from llmgw.model.trouble import of_machine, probe_troubles
 from llmgw_tui.draw import devices, fabric, measures, sources, trends
 from llmgw_tui.draw.page import (
     PageLine,
@@ -88,9 +88,9 @@ def charts_at(lines: Sequence[PageLine]) -> range:
 def _state(seen: NodeSeen, when: When, width: int) -> Section:
     node = seen.node
     lines = [fact("state", *seen.state.pieces, (f"  {_since(seen, when)}", "dim"))]
-    # What is wrong with its devices stands with them.
+    # What is wrong with its devices stands with them, below.
     failing = probe_troubles(seen.beat, measures.age) if seen.beat is not None else ()
-    for words in (*health_of(node), *failing):
+    for words in (*of_machine(node), *failing):
         lines.extend(facts("", f"▲ {clean(words)}", width, role=WARN))
     if node.liveness != READY and node.last_heard is not None:
         heard = f"{measures.age(when.since(node.last_heard))} ago, at {when.clock(node.last_heard)}"

@@ -1,7 +1,7 @@
 """Where a node's facts come from: its probes, and its sensors."""
 
-from llmgw.model.condition import by_trouble, probe_fact
 from llmgw.model.node import ProbeState, Sensor
+from llmgw.model.probes import by_trouble, probe_fact
 from llmgw_tui.draw import measures
 from llmgw_tui.draw.page import PageLine, Section
 from llmgw_tui.draw.seen import NodeSeen

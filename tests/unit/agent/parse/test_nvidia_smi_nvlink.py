@@ -120,3 +120,11 @@ def test_a_rate_that_is_cut_is_not_believed():
 def test_other_text_is_not_links():
     with pytest.raises(Unreadable, match="mismatch"):
         read_nvlink("Failed to initialize NVML: Driver/library version mismatch\n")
+
+
+@pytest.mark.parametrize("odd", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\r", "\x01"])
+def test_a_name_with_control_characters_costs_the_links_nothing(odd: str):
+    listed = text("2x-h100-status.txt")
+    cards = read_nvlink(listed.replace("NVIDIA H100", f"NVIDIA{odd}H100"))
+    assert [card.links for card in cards] == [card.links for card in read_nvlink(listed)]
+    assert cards[0].uuid == "GPU-d316e053-6ebb-21d3-e0ea-a88bc257d230"

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -176,3 +177,34 @@ def test_text_is_found_by_path_and_an_element_that_is_not_there_says_nothing():
     assert tree.said("nothing/here") == ""
     assert [one.text for one in tree.all("b")] == [" one ", "three"]
     assert (tree.all("x/b"), tree.children[0].attributes) == ([], {"x": "1"})
+
+
+FORGED = (
+    "x</process_name><used_memory>1 MiB</used_memory></process_info><process_info>"
+    "<pid>1</pid><type>C</type><process_name>init"
+)
+
+
+def test_a_name_that_holds_tags_forges_no_process():
+    seen = read_report(A10G.replace("/usr/lib/xorg/Xorg", FORGED))
+    # <pid>725</pid> … <used_memory>22 MiB</used_memory>
+    assert only(seen.cards).processes == (CardProcess(pid=725, memory_bytes=22 << 20, kind="G"),)
+
+
+def test_names_with_line_ends_that_leave_a_process_told_twice_make_the_list_unknown():
+    forged = "x</process_name>\n<used_memory>1 MiB</used_memory>\n<process_name>y"
+    assert only(read_report(A10G.replace("/usr/lib/xorg/Xorg", forged)).cards).processes is None
+
+
+def test_two_sections_on_one_card_are_refused():
+    start, end = A10G.index("<gpu id"), A10G.index("</gpu>") + len("</gpu>")
+    with pytest.raises(Unreadable, match="two sections on one card"):
+        read_report(A10G[:end] + A10G[start:end] + A10G[end:])
+
+
+@pytest.mark.parametrize("odd", ["\x01", "\x0b", "\x0c", "\x1c", "\x85", "\u2028"])
+def test_a_control_character_in_a_name_costs_nothing_else(odd: str):
+    seen = read_report(A10G.replace("NVIDIA A10G", f"NVIDIA{odd}A10G"))
+    assert msgspec.structs.replace(only(seen.cards), name=None) == msgspec.structs.replace(
+        only(read_report(A10G).cards), name=None
+    )

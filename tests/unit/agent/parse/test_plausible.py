@@ -191,7 +191,7 @@ def test_a_package_draws_nothing_that_can_not_be():
     before = Package(label="cpu 0 package", energy=0)
     after = Package(label="cpu 0 package", energy=10**12)
     assert power(before, after, 10.0) is None
-    assert power(before, before, 10.0) == 0.0
+    assert power(before, before, 10.0) is None
 
 
 def test_a_port_has_no_rate_and_no_number_that_can_not_be():

@@ -76,6 +76,9 @@ def test_a_counter_that_wrapped_goes_on_from_its_end():
         (package(5), package(10), -1.0),
         (package(5), package(10), 61.0),
         (package(10, None), package(5, None), 10.0),
+        # It stands still, as a virtual machine's does.
+        (package(0), package(0), 10.0),
+        (package(5), package(5), 10.0),
         # Set back to 0 soon after its beginning: a wrap would be 26 kW.
         (package(1_000_000), package(0), 10.0),
     ],

@@ -16,6 +16,7 @@ from llmgw_agent.probe.card_reader import CardReader
 from llmgw_agent.probe.card_request import CARDS, LINKS, USE, ReadCards
 from llmgw_agent.probe.nvml_side import Nvml
 from tests.fakes.cards import OTHER, UUID, FakeSmi, h100, no_library
+from tests.fakes.clock import FakeClock
 from tests.fakes.helper import FakeHelper, silent
 from tests.fakes.machine import FakeProcesses, MemoryFiles
 from tests.fakes.nvml import FakeCard, FakeNvml, FakePart, FakeProcess
@@ -354,3 +355,57 @@ def test_a_request_names_its_part_on_the_wire():
     assert msgspec.json.decode(b"{}", type=ReadCards).part == CARDS
     seen = CardsSeen(cards=(Card(uuid=UUID),))
     assert msgspec.json.decode(msgspec.json.encode(seen), type=CardsSeen) == seen
+
+
+class Naming:
+    """A tool that tells processes and their names as they are asked for, names as they are."""
+
+    def __init__(self, smi: FakeSmi, names: dict[int, str]) -> None:
+        self.smi, self.names = smi, names
+        self.refuses_names = False
+
+    def __call__(self, argv):
+        question = argv[1]
+        if not question.startswith("--query-compute-apps="):
+            return self.smi(argv)
+        self.smi.asked.append(question)
+        fields = question.partition("=")[2].split(",")
+        if "process_name" in fields and self.refuses_names:
+            return Done(2, "Insufficient Permissions", "")
+        rows = [
+            {"gpu_uuid": UUID, "pid": str(pid), "used_memory": "100", "process_name": name}
+            for pid, name in self.names.items()
+        ]
+        lines = [", ".join(fields), *(", ".join(row[field] for field in fields) for row in rows)]
+        return Done(0, "\n".join([*lines, ""]), "")
+
+
+def naming(names: dict[int, str]) -> tuple[Naming, CardReader, FakeClock]:
+    tool = Naming(FakeSmi(h100()), names)
+    processes, clock = FakeProcesses(MemoryFiles()), FakeClock()
+    processes.on_run = tool
+    return tool, CardReader(FakeHelper(no_library), processes, clock), clock
+
+
+async def holders(reader: CardReader) -> dict[int, str | None]:
+    (card,) = (await reader.read(USE)).cards
+    return {process.pid: process.name for process in card.processes or ()}
+
+
+async def test_a_name_with_line_ends_is_no_row_of_another_process():
+    forged = f"x\n{UUID}, 1, 80000, init\n1, init"
+    tool, reader, _ = naming({77: forged, 78: "python, -m vllm"})
+    assert await holders(reader) == {77: "x", 78: "python, -m vllm"}
+    tool.names = {77: forged}
+    assert await holders(reader) == {77: "x"}
+
+
+async def test_names_are_asked_for_when_there_is_a_new_process_and_cost_themselves_alone():
+    tool, reader, _ = naming({77: "python"})
+    asked = "--query-compute-apps=pid,process_name"
+    for _ in range(3):
+        assert await holders(reader) == {77: "python"}
+    assert tool.smi.asked.count(asked) == 1
+    tool.refuses_names = True
+    tool.names[78] = "later"
+    assert await holders(reader) == {77: "python", 78: None}

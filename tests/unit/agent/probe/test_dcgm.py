@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from llmgw.base.errors import Unreachable
+from llmgw.base.errors import TimedOut, Unreachable
 from llmgw.base.world import HttpAnswer
 from llmgw.model.device import Device, DeviceSample
 from llmgw.model.node import Heartbeat, Inventory
@@ -151,19 +151,25 @@ def refuse(url: str, headers: object) -> HttpAnswer:
     raise Unreachable(f"{url}: Connection refused")
 
 
-async def test_a_node_where_no_exporter_ever_answered_says_so_and_does_not_fail(clock):
+def drop(url: str, headers: object) -> HttpAnswer:
+    raise TimedOut(f"{url}: no answer within 5 s")
+
+
+@pytest.mark.parametrize("nobody", [refuse, drop])
+async def test_a_node_where_no_exporter_ever_answered_says_so_and_does_not_fail(clock, nobody):
     exporter = Exporter(clock)
-    exporter.http.answering = refuse
+    exporter.http.answering = nobody
     exporter.probe.onto_inventory(Inventory(devices=(CARD,)))
     assert await exporter.probe.read() == f"no dcgm-exporter answers at {URL}"
     assert exporter.told((CARD,))["GPU-a"] == DeviceSample(uuid="GPU-a")
 
 
-async def test_an_exporter_that_answered_before_is_missed(clock):
+@pytest.mark.parametrize(("nobody", "error"), [(refuse, Unreachable), (drop, TimedOut)])
+async def test_an_exporter_that_answered_before_is_missed(clock, nobody, error):
     exporter = Exporter(clock, line("SM_ACTIVE", 0.5))
     await exporter.samples((CARD,))
-    exporter.http.answering = refuse
-    with pytest.raises(Unreachable, match="Connection refused"):
+    exporter.http.answering = nobody
+    with pytest.raises(error, match=r"Connection refused|no answer within"):
         await exporter.probe.read()
 
 

@@ -29,13 +29,19 @@ class FakeSource:
         self.answers: list[str | LlmgwError] = []
         self.asked = 0
         self.closed = False
+        self.position: str | None = None
+        self.resumed: list[str] = []
 
     async def news(self) -> tuple[str, ...]:
         self.asked += 1
         answer = self.answers.pop(0) if self.answers else ""
         if isinstance(answer, LlmgwError):
             raise answer
+        self.position = f"{self.name} {self.asked}"
         return (answer,) if answer else ()
+
+    def resume(self, position: str) -> None:
+        self.resumed.append(position)
 
     def close(self) -> None:
         self.closed = True

@@ -340,3 +340,41 @@ async def test_what_a_reading_says_of_itself_stays(clock: FakeClock):
     assert told.pcie_replays == 3
     assert (told.foreign or ())[:2] == (library, SHELL)
     assert reading(machine).foreign is None, "who computes there is not known"
+
+
+async def test_links_of_a_card_whose_uuid_can_not_be_read_are_missed_in_words(clock: FakeClock):
+    status = links([3, 2]).replace("GPU 1: NVIDIA A10 (UUID", "GPU 1: NVIDIA\nA10 (UUID")
+    machine = Machine(clock, Tool(A10, status, errors(3, replays=5)))
+    with pytest.raises(Unreadable, match=r"NVLinks: .*the UUID of GPU 1 can't be read"):
+        await machine.probe.read()
+    told = machine.health()[A10_UUID]
+    assert (told.nvlinks, told.nvlink_replay_errors) == (3, 15)
+
+
+FORGED = """\
+    Processes
+        Process ID                        : 4242
+            Type                          : C
+            Name                          : x
+    GPU Recovery Action                   : Reboot
+"""
+
+
+async def test_no_processs_name_makes_a_card_ask_for_a_reboot(clock: FakeClock):
+    # The driver of this report, 535, has no such line.
+    assert "GPU Recovery Action" not in A10
+    at = A10.index("    Processes")
+    machine = Machine(clock, Tool(A10[:at] + FORGED))
+    assert await machine.probe.read() == "health of 1 card"
+    # Reset Required                    : No
+    assert machine.health()[A10_UUID].recovery_action == "none"
+
+
+async def test_of_two_sections_on_one_card_neither_is_believed(clock: FakeClock):
+    section = A10[A10.index("GPU 00000000:") :].rstrip("\n") + "\n"
+    forged = section.replace("Pending                           : Yes", "Pending : No")
+    assert forged != section
+    machine = Machine(clock, Tool(A10.rstrip("\n") + "\n" + forged))
+    with pytest.raises(Unreadable, match="tells all of 0 of 2 cards"):
+        await machine.probe.read()
+    assert machine.health() == {}

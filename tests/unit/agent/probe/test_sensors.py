@@ -37,7 +37,7 @@ class Machine(MemoryFiles):
     def answer(self, request: TreeOf) -> Tree | LlmgwError:
         """Answer as a helper does; below a root that hangs it is silent."""
         root = Path(request.root)
-        if root in self.hanging:
+        if self.hanging & {root, *root.parents}:
             return silent(request)
         return Tree(files=dict(read_live(self, root, request.wanted, request.most)))
 
@@ -66,7 +66,7 @@ def machine() -> Machine:
 
 
 def probe_of(files: Machine, clock: FakeClock) -> SensorsProbe:
-    return SensorsProbe(files, FakeHelper(files.answer), clock)
+    return SensorsProbe(files, lambda: FakeHelper(files.answer), clock)
 
 
 def told(probe: SensorsProbe) -> dict[str, float | None]:
@@ -151,7 +151,7 @@ async def test_readings_more_than_a_minute_apart_give_no_power(machine, clock: F
 
 async def test_a_machine_without_sensors_starts_no_helper(clock: FakeClock):
     helper = FakeHelper(silent)
-    assert await SensorsProbe(Machine(), helper, clock).read() == "no sensors"
+    assert await SensorsProbe(Machine(), lambda: helper, clock).read() == "no sensors"
     assert helper.asked == []
 
 
@@ -162,7 +162,7 @@ async def test_sensors_that_hang_are_read_elsewhere_and_leave_the_counters(machi
     machine.hanging.add(HWMON)
     machine.put(POWERCAP, {"intel-rapl:0/energy_uj": "247297366267"})  # 6875 J more
     machine.read_paths.clear()
-    with pytest.raises(Unreadable, match="/sys/class/hwmon: helper: no answer within 5 s"):
+    with pytest.raises(Unreadable, match="/sys/class/hwmon/hwmon1: helper: no answer within 5 s"):
         await probe.read()
     assert not [path for path in machine.read_paths if "hwmon" in path]
     assert told(probe)["power cpu 0 package"] == pytest.approx(125.0)
@@ -173,5 +173,38 @@ async def test_sensors_that_hang_are_read_elsewhere_and_leave_the_counters(machi
 
 async def test_a_helper_is_ended_with_its_probe(machine, clock):
     helper = FakeHelper(machine.answer)
-    await SensorsProbe(machine, helper, clock).close()
+    await SensorsProbe(machine, lambda: helper, clock).close()
     assert helper.closed
+
+
+async def test_a_chip_that_hangs_costs_itself_and_takes_no_others_place(machine, clock: FakeClock):
+    machine.put(HWMON, {path.replace("hwmon1", "hwmon3"): text for path, text in CHIPS.items()
+                        if path.startswith("hwmon1/")})  # fmt: skip
+    helpers: list[FakeHelper] = []
+
+    def new_helper() -> FakeHelper:
+        helpers.append(FakeHelper(machine.answer))
+        return helpers[-1]
+
+    probe = SensorsProbe(machine, new_helper, clock)
+    await probe.read()
+    at_first = len(helpers)
+    machine.hanging.add(HWMON / "hwmon1")
+    machine.put(HWMON, {"hwmon3/temp1_input": "71000"})
+    for _ in range(7):
+        await clock.advance(10)
+        with pytest.raises(Unreadable) as caught:
+            await probe.read()
+        assert caught.value.message == "/sys/class/hwmon/hwmon1: helper: no answer within 5 s"
+    seen = {name: value for name, value in told(probe).items() if name.startswith("temperature")}
+    assert seen == {
+        "temperature cpu 0 package": None,
+        "temperature cpu 1 package": 71.0,
+        "temperature Inlet": 23.5,
+    }
+    assert len(helpers) == at_first + 1
+    machine.hanging.clear()
+    await clock.advance(10)
+    await probe.read()
+    assert told(probe)["temperature cpu 0 package"] == 55.0
+    assert helpers[-1].closed

@@ -286,3 +286,23 @@ async def test_which_port_was_asked_last_is_forgotten_with_its_fabric(fabric: Fa
         with pytest.raises(Unreadable):
             await fabric.read()
     assert [*fabric.probe._turns] == ["0x0000000000000005"]
+
+
+async def test_a_port_whose_lid_can_not_be_read_is_asked_all_the_same(fabric: Fabric):
+    del fabric.files.content[ROOT / "mlx5_1/ports/1/lid"]
+    fabric.sminfo = {"mlx5_0": sminfo(MASTER), "mlx5_1": sminfo(MASTER)}
+    fabric.saquery = {"mlx5_0": smir()}
+    assert await fabric.read() == f"master {MASTER} (mlx5_0/1, mlx5_1/1), managers: 2"
+    assert fabric.masters()["mlx5_1"] == MASTER
+
+
+async def test_a_port_of_which_nothing_tells_whether_it_is_on_a_fabric_is_named(fabric: Fabric):
+    for adapter in ("mlx5_0", "mlx5_1"):
+        del fabric.files.content[ROOT / f"{adapter}/ports/1/link_layer"]
+    del fabric.files.content[ROOT / "mlx5_1/ports/1/lid"]
+    fabric.sminfo = {"mlx5_0": sminfo(MASTER)}
+    fabric.saquery = {"mlx5_0": smir()}
+    unknown = "mlx5_1/1: neither its link layer nor its LID can be read"
+    assert await fabric.read() == f"master {MASTER} (mlx5_0/1), managers: 2; {unknown}"
+    fabric.put("mlx5_0/ports/1/state", "1: DOWN")
+    assert await fabric.read() == f"no active InfiniBand port; {unknown}"

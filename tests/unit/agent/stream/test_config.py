@@ -40,6 +40,7 @@ def test_an_address_without_one_of_them_is_refused(address):
         (AgentConfig(engines={"simulated": "/x"}), "'simulated'"),
         (AgentConfig(engines={"llamacpp": "bin/x"}), "not an absolute path"),
         (AgentConfig(model_dirs=("models",)), "not an absolute path"),
+        (AgentConfig(stuck_after=0.0), "stuck_after: 0 is not more than 0"),
         (AgentConfig(log_level="loud"), "'loud'"),
     ],
 )

@@ -23,11 +23,11 @@ def use(running: int | None = 1, waiting: int | None = 0, moved: float | None = 
 
 
 def test_requests_while_no_token_moves_for_long_are_stuck():
-    pulse = Pulse()
+    pulse = Pulse(STILL_FOR)
     assert pulse.look(use(), 0.0) is None
     assert pulse.look(use(), STILL_FOR - 1) is None
     words = pulse.look(use(running=3, waiting=2), STILL_FOR)
-    assert words == "no token moved for 3m00s with 3 requests running and 2 waiting"
+    assert words == "no token moved for 3m00s (requests running: 3, waiting: 2)"
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_requests_while_no_token_moves_for_long_are_stuck():
     ids=["a token moved", "nothing to do", "not said", "no totals"],
 )
 def test_it_counts_from_the_last_sign_of_life(between: EngineUse):
-    pulse = Pulse()
+    pulse = Pulse(STILL_FOR)
     pulse.look(use(), 0.0)
     assert pulse.look(between, STILL_FOR - 1) is None
     assert pulse.look(use(), STILL_FOR) is None
@@ -44,12 +44,12 @@ def test_it_counts_from_the_last_sign_of_life(between: EngineUse):
 
 
 def test_an_idle_engine_is_never_stuck():
-    pulse = Pulse()
+    pulse = Pulse(STILL_FOR)
     assert all(pulse.look(use(running=0), 1000.0 * n) is None for n in range(10))
 
 
 def test_totals_that_fall_are_a_new_count_and_no_stand_still():
-    pulse = Pulse()
+    pulse = Pulse(STILL_FOR)
     pulse.look(use(moved=500.0), 0.0)
     assert pulse.look(use(moved=1.0), STILL_FOR) is None
 
@@ -68,6 +68,7 @@ class Engine:
         self.address, self.port = "127.0.0.1", 7500
         self.spec = "spec"
         self.metrics_path = "/metrics"
+        self.stuck_after: float | None = None
 
     def served_name(self, spec: object) -> str:
         return "m"
@@ -122,3 +123,11 @@ async def test_an_engine_that_tells_is_not_asked_for_tokens_and_its_use_is_noted
     assert engine.canaries == []
     assert engine.uses[-1] == EngineUse(running=1, moved=7.0)
     assert "no token moved" in (await engine.watched(STILL_FOR + 20) or "")
+
+
+async def test_an_agent_may_be_told_how_long_an_engine_may_stand_still():
+    engine = Engine(metrics=PAGE.format(7))
+    engine.stuck_after = 20.0
+    assert await engine.watched(20) is None
+    words = await engine.watched(30)
+    assert words == "no token moved for 20s (requests running: 1, waiting: 0)"

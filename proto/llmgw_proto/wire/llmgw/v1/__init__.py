@@ -9,6 +9,8 @@ __all__ = (
     "AgentControl",
     "AgentMessage",
     "ApplySettings",
+    "AttentionLayers",
+    "AttentionLayersList",
     "AuthorityAnswer",
     "AuthorityRequest",
     "Batch",
@@ -34,6 +36,7 @@ __all__ = (
     "EngineOrder",
     "EngineOrderMap",
     "EngineState",
+    "FetchWeights",
     "Filesystem",
     "FilesystemList",
     "Follow",
@@ -56,9 +59,12 @@ __all__ = (
     "JsonChange",
     "Key",
     "KeyChange",
+    "LoadReport",
     "LogLines",
     "LogsRead",
     "MirrorSource",
+    "ModelQueue",
+    "ModelShape",
     "ModelTraffic",
     "NicDistance",
     "NicDistanceList",
@@ -88,6 +94,7 @@ __all__ = (
     "Register",
     "RemoveWeights",
     "Rendezvous",
+    "ReplicaLoad",
     "Reply",
     "ReplyCount",
     "Role",
@@ -115,6 +122,7 @@ __all__ = (
     "WeightsHeld",
     "WeightsHeldList",
     "WeightsRemoved",
+    "WeightsState",
     "Welcome",
     "Xid",
     "XidAction",
@@ -527,6 +535,47 @@ default_message_pool.register_message("llmgw.v1", "ApplySettings", ApplySettings
 
 
 @dataclass(eq=False, repr=False)
+class AttentionLayers(betterproto2.Message):
+    """
+    Layers that keep the same of each token.
+    """
+
+    layers: "int" = betterproto2.field(1, betterproto2.TYPE_INT64)
+
+    heads: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
+    """
+    Key-value heads; 0 for layers that keep nothing of a token.
+    """
+
+    key_length: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+
+    value_length: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+    """
+    Numbers that one head keeps of a token: its key, its value.
+    """
+
+    window: "int | None" = betterproto2.field(5, betterproto2.TYPE_INT64, optional=True)
+    """
+    Tokens that these layers look back; None: all of them.
+    """
+
+
+default_message_pool.register_message("llmgw.v1", "AttentionLayers", AttentionLayers)
+
+
+@dataclass(eq=False, repr=False)
+class AttentionLayersList(betterproto2.Message):
+    """
+    A list that can be not said at all.
+    """
+
+    items: "list[AttentionLayers]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
+
+
+default_message_pool.register_message("llmgw.v1", "AttentionLayersList", AttentionLayersList)
+
+
+@dataclass(eq=False, repr=False)
 class AuthorityAnswer(betterproto2.Message):
     """
     The cluster's name and CA, unverified until its hash was compared with a token's.
@@ -682,6 +731,10 @@ class Command(betterproto2.Message):
 
     remove_weights: "RemoveWeights | None" = betterproto2.field(
         15, betterproto2.TYPE_MESSAGE, optional=True, group="request"
+    )
+
+    fetch_weights: "FetchWeights | None" = betterproto2.field(
+        16, betterproto2.TYPE_MESSAGE, optional=True, group="request"
     )
 
 
@@ -1168,6 +1221,46 @@ default_message_pool.register_message("llmgw.v1", "EngineOrderMap", EngineOrderM
 
 
 @dataclass(eq=False, repr=False)
+class FetchWeights(betterproto2.Message):
+    """
+    Have the weights of a source here, or only see whether they can be had; repeating it changes nothing.
+
+    Answered at once with how far it is. What nobody asks for again is let go after a minute or two.
+
+    Oneofs:
+        - source: None: of a kind that this version does not know.
+    """
+
+    package: "PackageSource | None" = betterproto2.field(
+        10, betterproto2.TYPE_MESSAGE, optional=True, group="source"
+    )
+
+    hub: "HubSource | None" = betterproto2.field(
+        11, betterproto2.TYPE_MESSAGE, optional=True, group="source"
+    )
+
+    url: "UrlSource | None" = betterproto2.field(
+        12, betterproto2.TYPE_MESSAGE, optional=True, group="source"
+    )
+
+    path: "PathSource | None" = betterproto2.field(
+        13, betterproto2.TYPE_MESSAGE, optional=True, group="source"
+    )
+
+    mirror: "MirrorSource | None" = betterproto2.field(
+        14, betterproto2.TYPE_MESSAGE, optional=True, group="source"
+    )
+
+    check_only: "bool" = betterproto2.field(1, betterproto2.TYPE_BOOL)
+    """
+    Fetch nothing: say whether they are here, or whether something speaks against fetching them.
+    """
+
+
+default_message_pool.register_message("llmgw.v1", "FetchWeights", FetchWeights)
+
+
+@dataclass(eq=False, repr=False)
 class Filesystem(betterproto2.Message):
     """
     Space of one filesystem, in bytes, however many directories lie on it.
@@ -1270,6 +1363,16 @@ class GatewayConfig(betterproto2.Message):
 
     client_timeout: "float" = betterproto2.field(7, betterproto2.TYPE_DOUBLE)
 
+    held_most: "int" = betterproto2.field(8, betterproto2.TYPE_INT64)
+    """
+    Requests for one model that wait at one worker while it starts; more are answered 503.
+    """
+
+    held_for: "float" = betterproto2.field(9, betterproto2.TYPE_DOUBLE)
+    """
+    Seconds for which one waits.
+    """
+
 
 default_message_pool.register_message("llmgw.v1", "GatewayConfig", GatewayConfig)
 
@@ -1353,6 +1456,13 @@ class GatewayMessage(betterproto2.Message):
     )
     """
     All workers serve by the table of this place in the feed. Feature `reached`.
+    """
+
+    loads: "LoadReport | None" = betterproto2.field(
+        9, betterproto2.TYPE_MESSAGE, optional=True, group="body"
+    )
+    """
+    Feature `loads`.
     """
 
 
@@ -1743,6 +1853,23 @@ default_message_pool.register_message("llmgw.v1", "KeyChange", KeyChange)
 
 
 @dataclass(eq=False, repr=False)
+class LoadReport(betterproto2.Message):
+    """
+    What a gateway has in flight now, over all its workers; the newest replaces the older one. What it
+    does not name is nothing. Feature `loads`.
+    """
+
+    gateway: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    replicas: "list[ReplicaLoad]" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    queues: "list[ModelQueue]" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, repeated=True)
+
+
+default_message_pool.register_message("llmgw.v1", "LoadReport", LoadReport)
+
+
+@dataclass(eq=False, repr=False)
 class LogLines(betterproto2.Message):
     """
     Further lines for a `ReadLogs` with `follow`. `dropped`: lines lost to a slow reader.
@@ -1782,6 +1909,73 @@ class MirrorSource(betterproto2.Message):
 
 
 default_message_pool.register_message("llmgw.v1", "MirrorSource", MirrorSource)
+
+
+@dataclass(eq=False, repr=False)
+class ModelQueue(betterproto2.Message):
+    """
+    Requests that wait at a gateway for a model that nothing serves yet.
+    """
+
+    model: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    queued: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
+
+
+default_message_pool.register_message("llmgw.v1", "ModelQueue", ModelQueue)
+
+
+@dataclass(eq=False, repr=False)
+class ModelShape(betterproto2.Message):
+    """
+    A model as its files describe it. None where they do not say.
+    """
+
+    format: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    `gguf` or `safetensors`.
+    """
+
+    architecture: "str | None" = betterproto2.field(2, betterproto2.TYPE_STRING, optional=True)
+
+    weights_bytes: "int | None" = betterproto2.field(3, betterproto2.TYPE_INT64, optional=True)
+    """
+    Of all tensors: what is loaded.
+    """
+
+    embedding_bytes: "int | None" = betterproto2.field(4, betterproto2.TYPE_INT64, optional=True)
+    """
+    Of the table of token embeddings, which llama.cpp leaves in host memory.
+    """
+
+    layers: "int | None" = betterproto2.field(5, betterproto2.TYPE_INT64, optional=True)
+
+    embedding: "int | None" = betterproto2.field(6, betterproto2.TYPE_INT64, optional=True)
+
+    feed_forward: "int | None" = betterproto2.field(7, betterproto2.TYPE_INT64, optional=True)
+
+    vocabulary: "int | None" = betterproto2.field(8, betterproto2.TYPE_INT64, optional=True)
+
+    context: "int | None" = betterproto2.field(9, betterproto2.TYPE_INT64, optional=True)
+    """
+    Tokens that it was trained for.
+    """
+
+    experts: "int | None" = betterproto2.field(10, betterproto2.TYPE_INT64, optional=True)
+
+    experts_used: "int | None" = betterproto2.field(11, betterproto2.TYPE_INT64, optional=True)
+
+    expert_bytes: "int | None" = betterproto2.field(12, betterproto2.TYPE_INT64, optional=True)
+    """
+    Of all experts' tensors, of which a token reads `experts_used` of `experts`.
+    """
+
+    attention: "AttentionLayersList | None" = betterproto2.field(
+        13, betterproto2.TYPE_MESSAGE, optional=True
+    )
+
+
+default_message_pool.register_message("llmgw.v1", "ModelShape", ModelShape)
 
 
 @dataclass(eq=False, repr=False)
@@ -2344,6 +2538,20 @@ default_message_pool.register_message("llmgw.v1", "Rendezvous", Rendezvous)
 
 
 @dataclass(eq=False, repr=False)
+class ReplicaLoad(betterproto2.Message):
+    """
+    Requests that a gateway has at a replica now.
+    """
+
+    replica: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    in_flight: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
+
+
+default_message_pool.register_message("llmgw.v1", "ReplicaLoad", ReplicaLoad)
+
+
+@dataclass(eq=False, repr=False)
 class Reply(betterproto2.Message):
     """
     The answer to the command with that id.
@@ -2368,6 +2576,10 @@ class Reply(betterproto2.Message):
 
     declined: "Declined | None" = betterproto2.field(
         13, betterproto2.TYPE_MESSAGE, optional=True, group="answer"
+    )
+
+    weights_state: "WeightsState | None" = betterproto2.field(
+        14, betterproto2.TYPE_MESSAGE, optional=True, group="answer"
     )
 
 
@@ -2406,6 +2618,11 @@ class Route(betterproto2.Message):
     reason: "str | None" = betterproto2.field(4, betterproto2.TYPE_STRING, optional=True)
     """
     Why nothing serves it, in words.
+    """
+
+    holds: "bool" = betterproto2.field(5, betterproto2.TYPE_BOOL)
+    """
+    A request that comes while nothing serves it waits at the gateway: it starts the model.
     """
 
 
@@ -2539,6 +2756,22 @@ class ShardSpec(betterproto2.Message):
     rendezvous: "Rendezvous | None" = betterproto2.field(
         57, betterproto2.TYPE_MESSAGE, optional=True
     )
+
+    nvlink_domain: "str | None" = betterproto2.field(58, betterproto2.TYPE_STRING, optional=True)
+    """
+    The NVLink domain in which the cards of all its replica's shards are: `cluster/clique`; None:
+    they reach each other over the network.
+    """
+
+    network_ports: "list[str]" = betterproto2.field(59, betterproto2.TYPE_STRING, repeated=True)
+    """
+    This node's ports on the one network of all its replica's shards: `mlx5_0/1`.
+    """
+
+    disk_bytes: "int | None" = betterproto2.field(60, betterproto2.TYPE_INT64, optional=True)
+    """
+    What its weights take of the node's disk where they are not held yet.
+    """
 
 
 default_message_pool.register_message("llmgw.v1", "ShardSpec", ShardSpec)
@@ -2881,6 +3114,11 @@ class WeightsHeld(betterproto2.Message):
 
     complete: "bool | None" = betterproto2.field(6, betterproto2.TYPE_BOOL, optional=True)
 
+    shape: "ModelShape | None" = betterproto2.field(7, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    What the model is made of; None where nobody could read it.
+    """
+
 
 default_message_pool.register_message("llmgw.v1", "WeightsHeld", WeightsHeld)
 
@@ -2909,6 +3147,33 @@ class WeightsRemoved(betterproto2.Message):
 
 
 default_message_pool.register_message("llmgw.v1", "WeightsRemoved", WeightsRemoved)
+
+
+@dataclass(eq=False, repr=False)
+class WeightsState(betterproto2.Message):
+    """
+    How far the weights of a source are on a node.
+    """
+
+    state: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    `held`, `absent` (nothing speaks against fetching them), `checking`, `fetching`, `failed`.
+    """
+
+    size_bytes: "int | None" = betterproto2.field(2, betterproto2.TYPE_INT64, optional=True)
+    """
+    Of what is held.
+    """
+
+    progress: "Progress | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
+
+    words: "str | None" = betterproto2.field(4, betterproto2.TYPE_STRING, optional=True)
+    """
+    Why it failed. It is said once: who asks again has it tried again.
+    """
+
+
+default_message_pool.register_message("llmgw.v1", "WeightsState", WeightsState)
 
 
 @dataclass(eq=False, repr=False)

@@ -1,0 +1,65 @@
+"""Replicas that are given up: out of the routes, and then told to stop (REC-5)."""
+
+from dataclasses import dataclass
+
+from llmgw.base.clock import Clock
+from llmgw.plan.records import Drain
+
+
+@dataclass(slots=True)
+class _Given:
+    """Times: monotonic seconds."""
+
+    words: str
+    since: float
+    told: float | None = None
+    """When its nodes were last told to stop it; None: they were not, or it was lost."""
+
+
+class GivenUp:
+    """What this control plane gave up and is not gone yet; the next one decides anew."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._given: dict[str, _Given] = {}
+
+    def add(self, replica: str, words: str) -> bool:
+        """Give a replica up; return whether that is new."""
+        if replica in self._given:
+            return False
+        self._given[replica] = _Given(words, self._clock.monotonic())
+        return True
+
+    def told(self, replica: str) -> None:
+        """Note that its nodes are told to stop it."""
+        if replica in self._given:
+            self._given[replica].told = self._clock.monotonic()
+
+    def gone(self, replica: str) -> None:
+        """Forget a replica of which nothing is left."""
+        self._given.pop(replica, None)
+
+    def words(self, replica: str) -> str | None:
+        """Return why a replica is given up; None when it is not."""
+        given = self._given.get(replica)
+        return given.words if given is not None else None
+
+    def all(self) -> tuple[Drain, ...]:
+        """Return them as decisions are made from them, by id."""
+        now = self._clock.monotonic()
+        return tuple(
+            Drain(
+                replica=replica,
+                words=one.words,
+                lasts=now - one.since,
+                told=one.told is not None,
+            )
+            for replica, one in sorted(self._given.items())
+        )
+
+    def expire(self, grace: float) -> None:
+        """Count what was told so many seconds ago as lost: it is told again."""
+        now = self._clock.monotonic()
+        for one in self._given.values():
+            if one.told is not None and now - one.told >= grace:
+                one.told = None

@@ -1,0 +1,60 @@
+"""What has to come about once nothing is broken any more: what runs is what is wanted."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from llmgw.control.nodes import holds
+from llmgw.control.plane import Plane
+from llmgw.model.shard import FAILED, READY, STOPPED
+from llmgw_agent.supervise.environment import shard_of
+from tests.sim.invariants import name_of
+
+if TYPE_CHECKING:
+    from tests.sim.simulation import Simulation
+
+
+def not_settled(sim: "Simulation") -> str | None:
+    """Return what is not yet as it is wanted; None when everything is."""
+    return next(_unsettled(sim), None)
+
+
+def _unsettled(sim: "Simulation") -> Iterator[str]:
+    plane = sim.leader()
+    if plane is None:
+        yield "nobody leads"
+        return
+    for node in sim.nodes:
+        if not plane.agents.connected(node.name):
+            yield f"{node.name} is not connected to {plane.server_id}"
+    yield from _counts(sim, plane)
+    yield from _processes(sim, plane)
+
+
+def _counts(sim: "Simulation", plane: Plane) -> Iterator[str]:
+    wanted = sim.operator.wanted()
+    there: dict[str | None, int] = defaultdict(int)
+    for replica in plane.fleet.replicas():
+        if replica.state in {FAILED, STOPPED}:
+            continue
+        there[replica.model] += 1
+        if replica.state != READY:
+            yield f"{replica.id} is {replica.state}: {replica.reason}"
+        elif replica.stale:
+            yield f"{replica.id} is stale"
+    for model in sorted({*wanted, *(name or "" for name in there)}):
+        if there[model] != wanted.get(model, 0):
+            passed = plane.passes["reconcile"].last
+            said = (passed.sentence or passed.error) if passed is not None else None
+            yield f"{there[model]} of {wanted.get(model, 0)} of {model} are there; {said}"
+
+
+def _processes(sim: "Simulation", plane: Plane) -> Iterator[str]:
+    for node in sim.nodes:
+        seen = plane.fleet._nodes.get(node.name)
+        known = {key for key, one in seen.shards.items() if holds(one)} if seen else set()
+        for engine in node.machine.engines.values():
+            if shard_of(engine.seen.environ) not in known:
+                yield f"{name_of(engine)} runs on {node.name} and is not known"
+            elif not engine.healthy:
+                yield f"{name_of(engine)} on {node.name} is not healthy ({engine.faulted})"

@@ -1,0 +1,364 @@
+"""One run: a fleet, people and faults; storms, and calms in which all has to become as wanted."""
+
+import asyncio
+import gc
+import random
+import sys
+import tempfile
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from llmgw.control.plane import Plane
+from llmgw.local.sim.clock import SimClock
+from llmgw.local.sim.engine import Character, Engine, option
+from llmgw.local.sim.faults import Faults
+from llmgw.local.sim.foreign import on_virtual_time
+from llmgw.local.sim.http import FileServer
+from llmgw.local.sim.loop import SimLoop, Stuck
+from llmgw.local.sim.network import Network
+from llmgw.local.sim.world import World
+from llmgw.model.settings import LinkSettings, ReconcileSettings, Settings
+from llmgw.store.memory import Memory
+from tests.sim import watch as watching
+from tests.sim.coverage import Coverage
+from tests.sim.head import SimHead
+from tests.sim.invariants import Invariants, Violation
+from tests.sim.node import STATE, Place, SimNode
+from tests.sim.operator import ACTOR, FILES, Operator, catalog
+from tests.sim.paces import paced
+from tests.sim.replays import Replays
+from tests.sim.settling import not_settled
+from tests.sim.watch import Watch
+
+STORM = 200.0
+"""Seconds of faults."""
+SETTLES = 420.0
+"""Seconds after the last fault within which everything has to be as it is wanted: the longest
+back-off is 300 s."""
+BEGINS = 120.0
+STABLE = 8.0
+"""Seconds for which it has to stay so."""
+FAULT_EACH = 14.0
+EDIT_EACH = 25.0
+WEIGHTS = 4000
+"""Bytes of a file of weights."""
+MEMORY_EACH = 140 * 10**9
+
+
+@dataclass(frozen=True)
+class Options:
+    """How large a run is."""
+
+    agents: int = 10
+    seconds: float = 3600.0
+    heads: int = 2
+
+
+@dataclass
+class Outcome:
+    """What came of a run."""
+
+    seed: int
+    seconds: float
+    """Simulated."""
+    steps: int
+    trace: str
+    checks: int
+    faults: Counter[str] = field(default_factory=Counter)
+    edits: Counter[str] = field(default_factory=Counter)
+    coverage: Counter[str] = field(default_factory=Counter)
+    violation: str | None = None
+    last: tuple[str, ...] = ()
+
+
+class Simulation:
+    """A fleet on virtual time.
+
+    Args:
+        seed: everything that chance decides follows from it.
+        options: the fleet and how long it runs.
+        directory: gets the nodes' weights.
+    """
+
+    def __init__(self, seed: int, options: Options, directory: Path) -> None:
+        self.seed = seed
+        self.options = options
+        self.loop = SimLoop()
+        self.began = self.loop.time()
+        self.coverage = Coverage()
+        self.watch = Watch(self.loop)
+        self.rng = random.Random(f"{seed}/run")
+        self.stormy = False
+        self.network = Network(self.loop, random.Random(f"{seed}/network"))
+        self.memory = Memory(SimClock(self.loop))
+        self.heads = [
+            SimHead(self.loop, self.network, self.memory, number, str(seed))
+            for number in range(1, options.heads + 1)
+        ]
+        files = {f"/chat-{number}.gguf": _weights(number) for number in range(FILES)}
+        self.whole_weights = frozenset(files.values())
+        servers = {"weights.example": FileServer(files)}
+        place = Place(
+            self.loop, self.network, tuple(h.address for h in self.heads), servers, directory
+        )
+        self.nodes = [
+            SimNode(place, number, self.rng.choice((2, 2, 2, 3)), str(seed))
+            for number in range(options.agents)
+        ]
+        self.by_host = {node.machine.host: node for node in self.nodes}
+        self.by_name = {node.name: node for node in self.nodes}
+        self.operator = Operator(self, random.Random(f"{seed}/operator"))
+        self.replays = Replays(self, random.Random(f"{seed}/replays"))
+        self.faults = self._make_faults(servers)
+        self.invariants = Invariants(self, self.coverage)
+        self.interval = self.rng.choice((10.0, 15.0, 15.0))
+        self._hook()
+
+    def _make_faults(self, servers: dict[str, FileServer]) -> Faults:
+        world = World(
+            loop=self.loop,
+            network=self.network,
+            hosts=self.nodes,
+            heads=self.heads,
+            servers=servers,
+            records=STATE / "shards",
+            models=lambda: sorted(self.operator.models),
+        )
+        faults = Faults(
+            world,
+            random.Random(f"{self.seed}/faults"),
+            more={
+                "start sent again": (4, self.replays.start_again),
+                "start of an older term": (3, self.replays.start_of_an_older_term),
+                "stop of an older term": (3, self.replays.stop_of_an_older_term),
+            },
+        )
+        faults.told = lambda words: self.watch.note(f"FAULT {words}")
+        return faults
+
+    def _hook(self) -> None:
+        self.watch.hear = self.invariants.hear
+        for node in self.nodes:
+            machine = node.machine
+            machine.changed = self.invariants.table_changed
+            machine.signalled = self.invariants.signalled
+            machine.disk.written = lambda path, data, machine=machine: (  # type: ignore[misc]
+                self.invariants.file_written(machine, path, data)
+            )
+            machine.casting = lambda argv, node=node: self._cast(node, argv)  # type: ignore[misc]
+        for head in self.heads:
+            head.made = self.invariants.watch_plane
+
+    # What others ask.
+
+    def leader(self) -> Plane | None:
+        """Return the control plane that leads."""
+        return next((h.plane for h in self.heads if h.plane and h.plane.leader), None)
+
+    def reserves(self, engine: Engine) -> int:
+        """Return the memory that an engine was given."""
+        model = (option(engine.seen.argv, "--model") or "").removeprefix("simulated/")
+        return MEMORY_EACH if model in {"embed", "rank"} else 0
+
+    def model_of(self, replica: str) -> str:
+        """Return the model of a replica, by its id."""
+        return replica.rpartition("-")[0]
+
+    # The run.
+
+    async def run(self) -> None:
+        """Run to the end, or to the first violation.
+
+        Raises:
+            Violation: an invariant does not hold.
+        """
+        await self._begin()
+        end = self.began + self.options.seconds
+        await self._settle("the fleet did not come up", BEGINS + SETTLES)
+        while self.loop.time() < end:
+            await self._storm(min(STORM, end - self.loop.time()))
+            await self._calm()
+            await self._restart_one()
+
+    async def _begin(self) -> None:
+        settings = Settings(
+            link=LinkSettings(heartbeat_interval=self.interval),
+            reconcile=ReconcileSettings(period=self.rng.choice((5.0, 5.0, 8.0))),
+            engines={},
+        )
+        self.memory.settings.put(settings, 0, ACTOR, 0.0)
+        for head in self.heads:
+            head.start()
+        await self._seconds(3.0)
+        for node in self.nodes:
+            node.start()
+        for model in catalog(self.options.agents, self.rng):
+            while not await self.operator.put_model(model, "model added"):
+                await self._seconds(1.0)
+
+    async def _storm(self, seconds: float) -> None:
+        self.watch.note("storm")
+        self.stormy = True
+        end = self.loop.time() + seconds
+        each = FAULT_EACH * 10 / max(10, min(60, len(self.nodes)))
+        people = asyncio.ensure_future(self._people(end))
+        while self.loop.time() < end:
+            self.faults.one()
+            await self._seconds(self.rng.expovariate(1 / each))
+        await people
+        self.stormy = False
+
+    async def _people(self, end: float) -> None:
+        while self.loop.time() < end:
+            await asyncio.sleep(self.rng.expovariate(1 / EDIT_EACH))
+            await self.operator.edit()
+
+    async def _calm(self) -> None:
+        """Mend everything, and see that what runs becomes what is wanted."""
+        self.watch.note("calm")
+        self._mend()
+        people = asyncio.ensure_future(self.operator.calm())
+        while not people.done():
+            await self._seconds(1.0)
+        await people
+        self._mend()
+        await self._settle("what is wanted did not come about", SETTLES)
+
+    def _mend(self) -> None:
+        self.faults.heal()
+        for head in self.heads:
+            _started(head)
+        for node in self.nodes:
+            _started(node)
+
+    def _engines(self) -> list[Engine]:
+        return [one for node in self.nodes for one in tuple(node.machine.engines.values())]
+
+    async def _settle(self, complaint: str, within: float) -> None:
+        began, since = self.loop.time(), None
+        words: str | None = "not looked yet"
+        while since is None or self.loop.time() - since < STABLE:
+            await self._seconds(1.0)
+            words = not_settled(self)
+            if words is not None:
+                since = None
+            elif since is None:
+                since = self.loop.time()
+            if self.loop.time() - began > within:
+                raise Violation(f"{complaint} within {within:g} s: {words}")
+
+    async def _restart_one(self) -> None:
+        """Restart something of a fleet at rest: no engine may notice."""
+        pids = {one.seen.pid for one in self._engines()}
+        if self.rng.random() < 0.5:
+            head = self.rng.choice(self.heads)
+            self.watch.note(f"restart of {head.name}")
+            head.kill()
+            await self._seconds(self.rng.choice((1.0, 8.0, 20.0)))
+            _started(head)
+        else:
+            node = self.rng.choice(self.nodes)
+            self.watch.note(f"restart of {node.name}")
+            node.kill()
+            await self._seconds(self.rng.choice((1.0, 8.0, 40.0)))
+            _started(node)
+        await self._settle("not at rest again after a restart", BEGINS)
+        now = {one.seen.pid for one in self._engines()}
+        if now != pids:
+            raise Violation(f"a restart changed what runs: {sorted(pids ^ now)}")
+
+    async def _seconds(self, seconds: float) -> None:
+        """Let time pass; check each second."""
+        end = self.loop.time() + seconds
+        while self.loop.time() < end:
+            await asyncio.sleep(min(1.0, max(0.001, end - self.loop.time())))
+            self.invariants.each_second()
+            self.watch.note(f"steps {self.loop.steps}")
+            if self.invariants.broken is not None:
+                raise Violation(self.invariants.broken)
+
+    def _cast(self, node: SimNode, argv: tuple[str, ...]) -> Character:
+        """Return how an engine behaves that starts now."""
+        rng = node.rng
+        model = (option(argv, "--model") or "").removeprefix("simulated/")
+        if model in node.ill:
+            return Character(loads=rng.uniform(1.0, 4.0), dies_loading=True)
+        if not self.stormy:
+            return Character(loads=rng.uniform(1.0, 5.0), ends=rng.uniform(0.1, 1.0))
+        chance = rng.random()
+        return Character(
+            loads=rng.uniform(1, 6) if chance < 0.85 else rng.choice((20.0, 45.0, 150.0)),
+            ends=rng.uniform(0.1, 3.0),
+            heeds_term=rng.random() > 0.08,
+            killed=rng.choice((4.0, 14.0)) if rng.random() < 0.06 else 0.0,
+        )
+
+
+def _started(one: SimHead | SimNode) -> None:
+    if one.life is None:
+        one.start()
+
+
+def _weights(number: int) -> bytes:
+    return b"GGUF" + (3).to_bytes(4, "little") + random.Random(number).randbytes(WEIGHTS)
+
+
+def simulate(seed: int, options: Options) -> Outcome:
+    """Run one seed to its end; return what came of it."""
+    with (
+        tempfile.TemporaryDirectory(prefix="llmgw-sim-") as directory,
+        watching.hearing() as hearing,
+        quiet_end(),
+        paced(),
+    ):
+        return _simulate(seed, options, Path(directory), hearing)
+
+
+def _simulate(seed: int, options: Options, directory: Path, hearing: list[Watch]) -> Outcome:
+    sim = Simulation(seed, options, directory)
+    violation = None
+    hearing.append(sim.watch)
+    try:
+        with on_virtual_time(sim.loop):
+            sim.loop.run_until_complete(sim.run())
+    except (Violation, Stuck) as error:
+        violation = str(error)
+    finally:
+        hearing.clear()
+        sim.loop.close()
+    return Outcome(
+        seed=sim.seed,
+        seconds=sim.loop.time() - sim.began,
+        steps=sim.loop.steps,
+        trace=sim.watch.trace.hexdigest()[:16],
+        checks=sim.invariants.checks,
+        faults=sim.faults.counts,
+        edits=sim.operator.counts,
+        coverage=sim.coverage.counts,
+        violation=violation,
+        last=tuple(sim.watch.last),
+    )
+
+
+@contextmanager
+def quiet_end() -> Iterator[None]:
+    """Collect what killed programs left, once it is over, and let none of it complain.
+
+    Collecting while a run goes on would cost and find little: what was killed is kept.
+    """
+    gc.collect()
+    gc.disable()
+    hook = sys.unraisablehook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = lambda _: None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            gc.enable()
+            gc.collect()
+        sys.unraisablehook = hook

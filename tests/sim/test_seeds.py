@@ -1,0 +1,20 @@
+"""A few fresh seeds in each run, printed: what fails here is replayed by the command it prints."""
+
+import random
+
+from tests.sim.__main__ import Totals, _take
+from tests.sim.simulation import Options, simulate
+
+COUNT = 4
+OPTIONS = Options(agents=10, seconds=1800)
+
+
+def test_fresh_seeds_hold_every_invariant():
+    first = random.SystemRandom().randrange(1_000_000)
+    print(f"seeds {first} to {first + COUNT - 1}")
+    totals = Totals()
+    for seed in range(first, first + COUNT):
+        _take(totals, simulate(seed, OPTIONS), 0.0, OPTIONS)
+    assert not totals.failed, f"failed seeds: {totals.failed}; see the commands above"
+    assert sum(totals.faults.values()) > 50
+    assert len([path for path, count in totals.coverage.items() if count]) > 20
