@@ -13,6 +13,7 @@ from llmgw.base.system import SystemProcesses
 from llmgw.model.device import Device
 from llmgw.model.node import ProbeState
 from llmgw_agent.config import AgentConfig
+from llmgw_agent.host.world import helpers
 from llmgw_agent.look import Look, as_json, look
 from llmgw_agent.main import directories_of
 from llmgw_agent.parse.card_devices import devices
@@ -20,7 +21,6 @@ from llmgw_agent.parse.cards import CardsSeen
 from llmgw_agent.probe.card_reader import SmiCards
 from llmgw_agent.probe.card_request import CARDS, LINKS, ReadCards
 from llmgw_agent.probe.smi import NvidiaSmi
-from llmgw_agent.host.world import helpers
 
 OK, ABSENT, FAILED = "ok", "not here", "FAILED"
 _CARDS = "gpus"

@@ -55,7 +55,11 @@ def catalog(agents: int, rng: random.Random) -> tuple[Model, ...]:
             disconnect=Disconnect(policy=REPLACE, after=20.0, on_return=on_return),
             profiles=(one("big", gpus=2, replicas=share(0.1), priority=5),),
         ),
-        Model(name="code", profiles=(one("code", gpus=1, replicas=share(0.2)),)),
+        Model(
+            name="code",
+            disconnect=Disconnect(policy=REPLACE, after=15.0, on_return=on_return),
+            profiles=(one("code", gpus=1, replicas=share(0.2)),),
+        ),
         Model(
             name="embed",
             profiles=(one("embed", min_memory_gb=140.0, cpu_cores=4, replicas=share(0.3)),),

@@ -84,6 +84,7 @@ RECORDS: dict[str, Any] = {
     "settings-history": (made_of(SettingsChange),),
     "settings": {"version": 1, "settings": {"cluster": {"name": "lab"}}},
     "plan": {
+        "parent": 1,
         "number": 3,
         "sentence": "nothing to do",
         "steps": [{"kind": "start", "replica": "a", "words": "on gpu-01"}],

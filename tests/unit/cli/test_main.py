@@ -1,11 +1,13 @@
 """Command lines that are written wrong: one line, a hint, exit code 2."""
 
+import errno
 import gc
+import io
 import sys
 
 import pytest
 
-from llmgw.base.errors import EXIT_OK, EXIT_USAGE, Usage
+from llmgw.base.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Usage
 from llmgw.cli import main
 from llmgw.cli.options import duration
 
@@ -72,3 +74,20 @@ def test_what_a_command_is_made_of_is_not_searched_for_garbage(
     with pytest.raises(SystemExit):
         main.main()
     assert done == ["frozen", "run"]
+
+
+class Full(io.StringIO):
+    """A standard output whose device takes nothing, which shows when it is flushed."""
+
+    def flush(self) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_what_a_command_that_ends_by_itself_printed_is_written_before_it_is_done(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(main, "app", lambda **_: sys.exit(EXIT_OK))
+    monkeypatch.setattr(main, "_write_no_more", lambda: None)
+    monkeypatch.setattr(sys, "stdout", Full())
+    assert run(monkeypatch, "agent") == EXIT_FAILED
+    assert capsys.readouterr().err == "llmgw: can't be written: No space left on device\n"

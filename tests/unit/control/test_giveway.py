@@ -32,7 +32,8 @@ async def test_a_running_replica_of_lower_priority_is_drained_for_a_higher_one(
         assert [(one.model, one.state) for one in plane.fleet.replicas()] == [("batch", DRAINING)]
         told = [one.words for one in plane.events.recent() if one.kind == "placement"]
         assert told[-1] == (
-            f"pre-empts {batch.id}: its priority is 0, and chat (priority 5) can't be placed otherwise"
+            f"pre-empts {batch.id}: its priority is 0, "
+            "and chat (priority 5) can't be placed otherwise"
         )
         page = render(gather(plane)).decode()
         assert 'llmgw_preemptions_total{model="batch"} 1' in page
