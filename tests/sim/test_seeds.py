@@ -2,8 +2,8 @@
 
 import random
 
-from tests.sim.__main__ import Totals, _take
-from tests.sim.simulation import Options, simulate
+from tests.sim.__main__ import run
+from tests.sim.simulation import Options
 
 COUNT = 4
 OPTIONS = Options(agents=10, seconds=1800)
@@ -12,9 +12,7 @@ OPTIONS = Options(agents=10, seconds=1800)
 def test_fresh_seeds_hold_every_invariant():
     first = random.SystemRandom().randrange(1_000_000)
     print(f"seeds {first} to {first + COUNT - 1}")
-    totals = Totals()
-    for seed in range(first, first + COUNT):
-        _take(totals, simulate(seed, OPTIONS), 0.0, OPTIONS)
+    totals = run(range(first, first + COUNT), OPTIONS, jobs=1)
     assert not totals.failed, f"failed seeds: {totals.failed}; see the commands above"
     assert sum(totals.faults.values()) > 50
     assert len([path for path, count in totals.coverage.items() if count]) > 20

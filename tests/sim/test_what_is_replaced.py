@@ -10,6 +10,7 @@ PRODUCT = {
     "llmgw.control.nodes",
     "llmgw.control.plane",
     "llmgw.control.server",
+    "llmgw.control.tasks",
     "llmgw.link",
     "llmgw.link.enrol",
     "llmgw.link.guard",

@@ -16,9 +16,10 @@ import itertools
 import socket
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, TypeVarTuple
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 BEGIN: Final = 1000.0
 """Where the clock begins: no simulated second is zero."""
@@ -292,11 +293,11 @@ class SimLoop(asyncio.BaseEventLoop):
         named = f"task {number}" if name is None else str(name)
         return SimTask(number, coro, loop=self, name=named, context=context)
 
-    def run_in_executor(  # type: ignore[override]
+    def run_in_executor(
         self,
-        executor: object,
-        func: Callable[..., T],
-        *args: Any,
+        executor: Any,
+        func: Callable[[*Ts], T],
+        *args: *Ts,
     ) -> "asyncio.Future[T]":
         """Do inline what would go to a thread."""
         future: asyncio.Future[T] = self.create_future()

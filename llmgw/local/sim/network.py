@@ -89,7 +89,9 @@ class End(asyncio.Transport):
     def receive(self, data: bytes) -> None:
         """Hand on what arrived."""
         if not self.lost:
-            self._protocol.data_received(data)
+            receiver = self._protocol
+            assert isinstance(receiver, asyncio.Protocol)  # noqa: S101
+            receiver.data_received(data)
 
     def can_write_eof(self) -> bool:
         """Return False: both directions close together."""
