@@ -214,6 +214,7 @@ FURTHER: tuple[Further, ...] = (
 THROUGH = {
     "gids": "sys-class-infiniband",
     "ib_values": "ibstat",
+    "lines": "nvidia-smi-q",
     "log_lines": "xid",
     "nvidia_smi_errors": "nvidia-smi-errors",
     "nvidia_smi_fabric": "nvidia-smi-fabric",

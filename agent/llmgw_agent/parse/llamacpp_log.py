@@ -64,8 +64,9 @@ def read_compute(lines: Iterable[str]) -> ComputeReport | None:
     passes: list[_Pass] = []
     names: dict[str, str] = {}
     for line in lines:
-        _note_device(line, names)
-        _note_load(line, passes)
+        if line:  # an output may be all blank lines, and eight patterns a line add up
+            _note_device(line, names)
+            _note_load(line, passes)
     if not passes:
         return None
     # max() keeps the first of equals: a draft model loads after the model itself.
