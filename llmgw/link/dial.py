@@ -31,7 +31,9 @@ class Dialer:
 
     Pings are answered here; the session sees them too and needs not answer. After a stream ended or
     could not be opened, the next address is tried after a wait with full jitter, which grows until
-    a stream lives longer than it; the first address, when a stream's end put another one there.
+    a stream lives longer than it; the first address, when a stream's end put another one there:
+    whoever was sent on waits once as if nothing had failed, since a leader waits only so long for
+    those that lost another.
 
     Args:
         addresses: asked before each attempt; `host:port` each, the likeliest first.
@@ -73,6 +75,8 @@ class Dialer:
         self._silence = silence
         self._claim = claim
         self._turn = 0
+        self._sent_on = 0
+        """Times in a row that a stream's end named another address."""
         self._stopping = asyncio.Event()
         self._stream: Stream[Any, Any] | None = None
         self._failed: str | None = None
@@ -92,7 +96,8 @@ class Dialer:
             wait = await self._attempt(session)
             lived = self._clock.monotonic() - self._opened_at
             failures = 0 if lived >= self._backoff.limit(failures) else failures + 1
-            delay = (wait or 0.0) + self._backoff.delay(failures, self._rng)
+            attempt = 0 if self._sent_on == 1 else failures
+            delay = (wait or 0.0) + self._backoff.delay(attempt, self._rng)
             if not self._stopping.is_set():
                 self.state = f"{self._failed or 'the stream ended'}; again in {delay:.1f} s"
                 await self._pause(delay)
@@ -124,11 +129,13 @@ class Dialer:
         except LlmgwError as error:
             self._failure(error.message if error.hint is None else f"{error.message}; {error.hint}")
             self._turn += 1
+            self._sent_on = 0
             return None
         self._failed = None
         # A standby says goodbye and names the leader; where nobody is named, another may know more.
         named = list(self._addresses()[:1]) != list(addresses[:1])
         self._turn = 0 if named else self._turn + 1
+        self._sent_on = self._sent_on + 1 if named else 0
         return wait
 
     async def _serve(

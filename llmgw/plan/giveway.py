@@ -187,6 +187,8 @@ def _of_group(
     *,
     least: bool,
 ) -> Iterable[Candidate]:
+    if group.profile.priority > found.profile.priority:
+        return  # an idle spare of it too: the lint would refuse the whole plan
     lower = group.profile.priority < found.profile.priority
     spare = _present(group, given_up) - max(1, group.profile.replicas)
     for one in (*group.good, *group.old):

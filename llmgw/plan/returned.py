@@ -62,8 +62,8 @@ def superseded(
     """Say whether enough others served already when this one's node came back."""
     back = _node_since(one, nodes)
     since = one.replica.since
-    if not one.ready or back is None or since is None or since >= back:
-        return False
+    if not one.ready or one.on_lost or back is None or since is None or since >= back:
+        return False  # of a lost node `since` is when it was lost: it is not back
     served = 0
     for other in standings:
         there = _node_since(other, nodes)

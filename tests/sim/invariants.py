@@ -241,7 +241,7 @@ class Invariants:
             self._refused(said)
         elif words == "command of an older term is declined":
             self.coverage.counts["command of an older term"] += 1
-        elif "is not sound and was not carried out" in str(said.fields.get("sentence", "")):
+        elif "is not sound and was not carried out" in str(said.fields.get("error", "")):
             self.violated(f"{said.line()}")
 
     def _refused(self, said: Said) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from llmgw.base.clock import Clock
+from llmgw.base.errors import LlmgwError
 from llmgw.control.execute import Executor
 from llmgw.control.fleet import Fleet
 from llmgw.control.leader import Leader
@@ -72,7 +73,11 @@ class Reconcile:
         problems = check(plan, desired, observed)
         if problems:
             words = "; ".join(f"{problem.path}: {problem.words}" for problem in problems)
-            return f"plan {plan.number} is not sound and was not carried out: {words}"
+            raise LlmgwError(
+                f"plan {plan.number} is not sound and was not carried out: {words}",
+                hint="this is a fault of llmgw: please report it with the output of llmgw "
+                "simulate --save FILE",
+            )
         failed = await self._executor.apply(plan)
         return "; ".join((plan.sentence, *failed))
 

@@ -70,7 +70,27 @@ async def test_a_standby_that_names_one_that_is_gone_does_not_keep_an_agent_from
         await standby.server.stop("the test is over")
 
 
-async def _welcomed(place: WatchedPlace, configured: tuple[str, ...]) -> None:
+async def test_whoever_was_sent_on_waits_as_if_nothing_had_failed(tmp_path: Path) -> None:
+    attempts: list[int] = []
+
+    class Recorded(Backoff):
+        def delay(self, attempt: int, rng: random.Random) -> float:
+            attempts.append(attempt)
+            return 0.0
+
+    async with watched(tmp_path) as place:
+        standby = Standby(place, leader=place.address)
+        await standby.start()
+        await _welcomed(place, (NOBODY, standby.address), Recorded(first=5.0))
+        await standby.server.stop("the test is over")
+    assert attempts[:2] == [1, 0]
+
+
+async def _welcomed(
+    place: WatchedPlace,
+    configured: tuple[str, ...],
+    backoff: Backoff = Backoff(first=0.02, most=0.1),  # noqa: B008 -- frozen
+) -> None:
     """Run an agent until the leader has its register."""
     files = place.issue("node", "gpu-01")
     agents: list[FakeAgent] = []
@@ -80,7 +100,7 @@ async def _welcomed(place: WatchedPlace, configured: tuple[str, ...]) -> None:
         "agent",
         clock=SystemClock(),
         rng=random.Random(1),
-        backoff=Backoff(first=0.02, most=0.1),
+        backoff=backoff,
         silence=15.0,
     )
     agents.append(FakeAgent(SystemClock(), dialer=dialer))

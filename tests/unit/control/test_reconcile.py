@@ -6,6 +6,7 @@ from llmgw.control.plane import Plane
 from llmgw.model.commands import Declined, StartShard, StopShard
 from llmgw.model.device import DeviceSample, ForeignProcess
 from llmgw.model.node import LOST, READY
+from llmgw.model.record import Problem
 from llmgw.model.shard import STARTING
 from tests.fakes.clock import FakeClock, settle
 from tests.fakes.memory_store import MemoryStore
@@ -337,3 +338,19 @@ async def test_a_device_that_a_stranger_holds_is_refused_with_the_stranger_named
         await settle()
         assert sent(plane) == []
         assert "train.py" in plane.explain("tiny")[0].verdict.words
+
+
+async def test_a_plan_that_is_not_sound_is_a_pass_that_fails_and_does_nothing(
+    plane: Plane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = Problem(path="steps[0]", words="pre-empts its better")
+    monkeypatch.setattr("llmgw.control.tasks.reconcile.check", lambda *_: (problem,))
+    async with running(plane):
+        agent = FakeAgent("n1")
+        await agent.connect(plane.agents)
+        await plane.catalog.put(cpu_model(), None, actor="me")
+        await settle()
+        last = plane.passes["reconcile"].last
+        assert last is not None
+        assert "is not sound and was not carried out: steps[0]: pre-empts" in (last.error or "")
+        assert sent(plane) == []

@@ -71,6 +71,23 @@ def spare_of_an_equal_gives_way_and_its_last_does_not() -> Fleet:
     return fleet
 
 
+def spare_of_a_higher_priority_stays() -> Fleet:
+    fleet = Fleet()
+    fleet.join(node("gpu-01", devices=2))
+    rule = Scaling(in_flight=1, window=0, down_window=3600)
+    fleet.serve(model("wide", gpus=1, max_replicas=2, priority=10, scaling=rule))
+    fleet.turn()
+    fleet.all_ready()
+    fleet.busy("wide-000001", 2)
+    fleet.turn()
+    fleet.all_ready()
+    fleet.busy("wide-000001", 0)
+    fleet.wait(100)
+    fleet.serve(model("low", gpus=1))
+    fleet.turn()
+    return fleet
+
+
 def nobody_gives_way_to_what_fails_to_start() -> Fleet:
     fleet = Fleet()
     fleet.join(node("gpu-01", devices=1))
@@ -109,6 +126,7 @@ SCRIPTS = (
     pre_emption_by_priority,
     idle_ones_give_way_first,
     spare_of_an_equal_gives_way_and_its_last_does_not,
+    spare_of_a_higher_priority_stays,
     nobody_gives_way_to_what_fails_to_start,
     what_is_cleared_is_kept_for_whom_it_was_cleared,
 )
