@@ -1,6 +1,7 @@
 """Connecting to a control plane, and what can go wrong before the first message, in words."""
 
 import asyncio
+import contextlib
 import errno
 import os
 import socket
@@ -66,7 +67,10 @@ class Connection:
 
     def abort(self) -> None:
         """Cut the connection; waits for nothing."""
-        self._transport.abort()
+        # Before CPython 3.11.4 a TLS transport that was closed twice has nothing left to abort, and
+        # says so with an AttributeError.
+        with contextlib.suppress(AttributeError):
+            self._transport.abort()
         self.channel.close()
 
     def why_lost(self) -> LlmgwError | None:
