@@ -47,6 +47,9 @@ def edit(name: Name, dry_run: DryRun = False) -> None:
         except LlmgwError:
             note(f"what you wrote is kept: {kept}")
             raise
+        if dry_run:
+            note(f"what you wrote is kept: {kept}")
+            return
     kept.unlink()
     kept.parent.rmdir()
 

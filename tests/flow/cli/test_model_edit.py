@@ -50,6 +50,16 @@ def test_what_is_edited_is_put(
     assert kept(tmp_path) == []
 
 
+def test_a_dry_run_keeps_what_was_written(
+    cluster: CatalogApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editor(tmp_path, monkeypatch, "sed -i 's/cpu_cores: 2/cpu_cores: 6/' \"$1\"")
+    answer = ctl("edit", "org/qwen", "--dry-run")
+    assert answer.exit_code == 0, answer.output
+    assert cluster.put_ == []
+    assert f"what you wrote is kept: {kept(tmp_path)[0]}" in answer.stderr
+
+
 @pytest.mark.parametrize("script", ["true", ': > "$1"'])
 def test_a_text_that_is_the_same_or_empty_changes_nothing(
     cluster: CatalogApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
