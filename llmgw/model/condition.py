@@ -129,9 +129,13 @@ def _without(device: Device, of_card: Sequence[Fact]) -> Device:
 
 
 def _once(reasons: Sequence[str], facts: Sequence[Fact]) -> list[Fact]:
-    """Return why a device is out of order and what it tells, without what both say."""
-    errors = {driver_error(fact.words) for fact in facts if fact.wrong} - {None}
-    why = [reason for reason in reasons if driver_error(reason) not in errors]
+    """Return why a device is out of order and what it tells, without what both say.
+
+    Of a driver error the fact stays: it has how often, when and what to do, and a reason may have
+    no more than the number. Of anything else the reason stays.
+    """
+    errors = [fact.words for fact in facts if fact.wrong and driver_error(fact.words)]
+    why = [reason for reason in reasons if not any(same(reason, words) for words in errors)]
     told = [fact for fact in facts if not any(same(reason, fact.words) for reason in why)]
     return [*(Fact(words=reason, wrong=True) for reason in why), *told]
 

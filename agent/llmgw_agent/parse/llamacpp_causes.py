@@ -101,7 +101,7 @@ def cause_of(lines: Sequence[str], rc: int | None) -> tuple[str, str] | None:
         lines: its last lines of output, oldest first.
         rc: its exit status, negative when a signal ended it; None when nobody saw it.
     """
-    plain = [without_stamp(line) for line in lines]
+    plain = [plain for line in lines if (plain := without_stamp(line)).strip()]
     if rc == SIGILL:
         return BAD_BUILD, _wrong_processor(plain)
     for cause, pattern, words in _CAUSES:

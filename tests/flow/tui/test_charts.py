@@ -205,7 +205,7 @@ async def test_every_kind_of_fact_of_a_node_is_told_without_colour() -> None:
 _SAID: Sequence[str] = (
     "▲ fails   for 13m: nvidia-smi -q: no answer within 20 s; read 14m ago, every 60s",
     "○ fine    every 5s, on time",
-    "▲ fell off the bus (XID 79)",
+    "▲ XID 79 once, last 10m ago: GPU has fallen off the bus; reboot the machine",
     "XID 94 2 times, last 2h00m ago: contained memory error; cleared",
     "▲ 2 of 18 NVLinks down, errors: 7 CRC",
     "▲ PCIe generation 5, 8 of 16 lanes",

@@ -66,7 +66,8 @@ def test_what_is_wrong_is_marked_and_stands_first_each_cause_once() -> None:
     lines = page("gpu8", "gpu-01")
     condition = section(lines, "Condition")
     assert [line for line in lines if "XID 79" in line] == [
-        "gpu5              ! fell off the bus (XID 79)"
+        "gpu5              ! XID 79 once, last 10m10s ago: GPU has fallen off the bus; "
+        "reboot the machine"
     ]
     assert "             ! gpu5: out of order, see Condition" in lines
     marks = ["! " in line for line in condition]

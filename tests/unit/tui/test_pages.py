@@ -137,7 +137,7 @@ def test_foreign_processes_and_sick_devices_are_named() -> None:
     assert seen is not None
     text = _text(node.page(seen, when, 100, 60))
     assert "not ours: pid 90210 python train.py" in text
-    assert "fell off the bus (XID 79)" in text
+    assert "XID 79 once, last 10m ago: GPU has fallen off the bus; reboot the machine" in text
 
 
 def test_fabrics_of_which_no_administrator_tells_say_so() -> None:
