@@ -6,14 +6,14 @@ fleet in memory. Whatever changes something durable is `async`, goes through the
 actor, and marks the feed.
 """
 
-import asyncio
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from llmgw.base import log
 from llmgw.base.clock import Clock
-from llmgw.base.errors import LlmgwError, NotFound, Refused, Unreadable
+from llmgw.base.errors import LlmgwError, Refused
 from llmgw.base.ids import crockford, replica_id
 from llmgw.base.periodic import Periodic
 from llmgw.control import duty
@@ -25,6 +25,7 @@ from llmgw.control.events import Events
 from llmgw.control.execute import Executor
 from llmgw.control.feed import Feed
 from llmgw.control.fleet import Fleet
+from llmgw.control.foresight import Foresight
 from llmgw.control.gateways import Gateways
 from llmgw.control.greeting import Greeting
 from llmgw.control.hardware import Hardware
@@ -34,6 +35,7 @@ from llmgw.control.join import Joining
 from llmgw.control.keys import Keys
 from llmgw.control.leader import Leader
 from llmgw.control.loads import Loads
+from llmgw.control.membership import Membership
 from llmgw.control.prometheus import Prometheus
 from llmgw.control.routing import Routing
 from llmgw.control.settings import LiveSettings
@@ -45,32 +47,34 @@ from llmgw.control.tasks.liveness import Liveness
 from llmgw.control.tasks.pings import Pings
 from llmgw.control.tasks.reconcile import Reconcile
 from llmgw.control.tasks.traffic import KeepTraffic
+from llmgw.control.tenure import Readings, Tenure
 from llmgw.control.tokens import Tokens
-from llmgw.control.writing import NODES, Writing
-from llmgw.model.bounds import shortened
-from llmgw.model.catalog import Model
-from llmgw.model.events import WARNING
+from llmgw.control.writing import Writing
 from llmgw.model.feed import ROUTES
 from llmgw.model.gateway import Route
 from llmgw.model.keys import JoinToken, UsageRow
-from llmgw.model.node import WISHES, Node
+from llmgw.model.link import Goodbye
 from llmgw.model.record import Problem
 from llmgw.pki.authority import Authority
 from llmgw.pki.tokens import engine_key
 from llmgw.plan.check import check
-from llmgw.plan.explain import explain
-from llmgw.plan.modelplan import ModelPlan
-from llmgw.plan.planner import plan_model
-from llmgw.plan.records import Candidate, Desired, Observed, Plan, Want
+from llmgw.plan.records import Desired, Observed, Plan, Want
 from llmgw.plan.routes import routes
 from llmgw.plan.serving.records import Seen
-from llmgw.plan.whatif import Snapshot
-from llmgw.store.interface import Claim, Store, StoredNode
+from llmgw.store.interface import Claim, Store
 
 logger = log.get(__name__)
 
 ENGINE_KEYS = "engine-keys"
 """Name of the secret in the store from which every replica's key follows."""
+
+
+class _Pass(Protocol):
+    """What runs again and again."""
+
+    def period(self) -> float: ...
+
+    async def run(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +104,13 @@ class Plane:
     Attributes:
         cluster: the cluster's name, from its CA.
         started: wall-clock seconds at which `open` was called.
-        epoch: the feed's epoch; new with each start and each change of leader.
         fleet: what runs: nodes, samples, replicas, routes.
         feed: list, then watch.
         settings, catalog, keys, tokens, jobs, events, hardware: the live objects over the store.
         agents, gateways: the two kinds of streams.
+        tenure: what begins and ends with leadership.
+        membership: the nodes of the cluster, and what is wished of each.
+        foresight: what would be decided.
         joining: answers the join service.
         certificates: what was signed and what is denied.
         writing: whether what happens reaches the store.
@@ -133,15 +139,13 @@ class Plane:
         self.server_id = server_id
         self.version = version
         self.started = clock.now()
-        self.epoch = crockford(rng, 12)
         self.last_plan: Plan | None = None
         self._wants: tuple[Want, ...] = ()
         self._entropy = world.entropy
         self._addresses = addresses
-        self._boot = self.epoch
-        self._began = False
         self._engine_secret = b""
-        self.feed = Feed(self.epoch, clock)
+        self._boot = crockford(rng, 12)
+        self.feed = Feed(self._boot, clock)
         self._make_live_objects(world)
         self.loads = Loads(clock)
         self.fleet = self._make_fleet()
@@ -156,11 +160,18 @@ class Plane:
             key=self.key_of,
             clock=clock,
         )
+        self.tenure = self._make_tenure()
+        self._lead = duty.Lead(self.leadership, self.tenure.follow, clock)
         self.passes = self._make_passes()
         self.settings.on_change(self._settings_changed)
         self.catalog.on_change(self._model_changed)
         self.jobs.on_change(self.passes["jobs"].wake)
         self.loads.on_change(self._load_changed)
+
+    @property
+    def epoch(self) -> str:
+        """Return the feed's epoch: new with each start and each change of leader."""
+        return self.feed.epoch
 
     @property
     def term(self) -> int:
@@ -186,7 +197,7 @@ class Plane:
         self.started = self.clock.now()
         await self.store.open(self.server_id)
         await self._lead.run()
-        self._began = True
+        self.tenure.opened = True
 
     async def run(self) -> None:
         """Lead and stand by in turns, until cancelled: only who leads runs what decides."""
@@ -219,88 +230,14 @@ class Plane:
         """Return what the cluster is told, at this moment."""
         return Desired(models=self.catalog.entries(), settings=self.settings.current.settings)
 
-    def explain(self, model: str, profile: str | None = None) -> tuple[Candidate, ...]:
-        """Return what placement says of each node for one more replica of a model.
-
-        Args:
-            model: its public name.
-            profile: one of its profiles; None: the first.
-
-        Raises:
-            NotFound: the catalog has no such model or profile.
-        """
-        entry, one = self.catalog.profile(model, profile)
-        now = self.clock.monotonic()
-        return explain(entry, one, self.desired(), self.fleet.observed(), now)
-
-    def next_plan(self, *, stopped: bool | None = None) -> Plan:
-        """Return what the next pass would decide; nothing is done.
-
-        Args:
-            stopped: as if serving were stopped, or not; None: as it is.
-        """
-        return self._reconcile.preview(stopped=stopped)
-
-    async def plan_model(self, model: Model) -> ModelPlan:
-        """Return what serving a model would take; nothing is changed.
-
-        In a thread: it makes several plans of the whole fleet, and nothing else is to wait for it.
-        """
-        desired, observed = self._reconcile.moment()
-        now = self.clock.monotonic()
-        return await asyncio.to_thread(plan_model, model, desired, observed, now)
-
-    def snapshot(self) -> Snapshot:
-        """Return the cluster at this moment: what it is told and what there is."""
-        desired, observed = self._reconcile.moment()
-        return Snapshot(
-            cluster=self.cluster,
-            version=self.version,
-            at=self.clock.now(),
-            now=self.clock.monotonic(),
-            desired=desired,
-            observed=observed,
-        )
-
     async def usage(self, since: float, until: float) -> tuple[UsageRow, ...]:
         """Return what was used, by hour, key and model. Seconds since the epoch."""
         return await self.store.usage(since=since, until=until)
-
-    async def set_wish(self, node: str, wish: str | None, *, actor: str) -> Node:
-        """Cordon (`cordoned`), drain (`draining`) or release (None) a node.
-
-        Raises:
-            NotFound: no such node.
-            Unreadable: no such wish.
-        """
-        if wish is not None and wish not in WISHES:
-            raise Unreadable(
-                f"no such wish: {shortened(wish, 60)!r}", hint=f"wishes are {', '.join(WISHES)}"
-            )
-        await self.store.set_wish(node, wish, actor=actor, at=self.clock.now())
-        self.fleet.wish(node, wish)
-        self.passes["reconcile"].wake()
-        known = self.fleet.node(node)
-        if known is None:
-            raise NotFound(f"no node {node!r}")
-        return known
 
     async def accept_loss(self, *, actor: str) -> None:
         """Take the nodes that are lost now for lost: what they ran is placed anew (LINK-6a)."""
         path = "reconcile.losses_accepted_before"
         await self.settings.put(path, self.clock.now(), actor=actor)
-
-    async def remove_node(self, node: str, *, actor: str) -> None:
-        """Forget a node: its certificates are denied and its stream is cut.
-
-        Raises:
-            NotFound: no such node and no certificate of it.
-        """
-        serials = await self.store.remove_node(node, actor=actor, at=self.clock.now())
-        self.certificates.deny(serials)
-        self.agents.cut(node, f"{node} was removed from the cluster by {actor}")
-        self.fleet.remove(node)
-        self.passes["reconcile"].wake()
 
     async def join_token(self, role: str, subject: str, *, actor: str) -> tuple[JoinToken, str]:
         """Make a one-time token for a node or a gateway; the text is shown once.
@@ -325,9 +262,6 @@ class Plane:
         self.tokens = Tokens(store, clock, rng, world.entropy)
         self.jobs = Jobs(store, self.catalog, clock, rng, feed)
         self.leadership = Leader(store, clock, self._claim)
-        self.leadership.on_won(self._won)
-        self.leadership.on_lost(self._lost)
-        self._lead = duty.Lead(self.leadership, self._follow, clock)
         self.certificates = Certificates(self.authority, store, clock, self.settings)
         self.joining = Joining(
             store,
@@ -346,7 +280,7 @@ class Plane:
             settings=lambda: self.settings.current.settings,
             fingerprint=self.catalog.fingerprint,
             settled=self._settled,
-            ended=self._ended,
+            ended=self._plan_anew,
             routing=Routing(self.feed, self._routes),
             loads=self.loads,
             hardware=self.hardware,
@@ -382,39 +316,76 @@ class Plane:
             loads=self.loads,
             writing=self.writing,
         )
+        self.membership = Membership(
+            self.store,
+            self.fleet,
+            self.agents,
+            self.certificates,
+            writing=self.writing,
+            clock=self.clock,
+            changed=self._plan_anew,
+        )
+
+    def _make_tenure(self) -> Tenure:
+        return Tenure(
+            self.server_id,
+            self.leadership,
+            self.feed,
+            self.events,
+            self.rng,
+            readings=Readings(
+                always=(
+                    self._read_engine_secret,
+                    self.settings.load,
+                    self.catalog.load,
+                    self.keys.load,
+                    self.tokens.load,
+                    self.certificates.load,
+                ),
+                leading=(self.gateways.load, self.hardware.load),
+                now_and_then=(self.events.load, self.jobs.load, self.membership.load),
+            ),
+            forget=self._forget,
+            turn_away=self._turn_away,
+        )
 
     def _make_passes(self) -> dict[str, Periodic]:
-        self._reconcile = reconcile = Reconcile(
+        clock, settings = self.clock, self.settings
+        reconcile = Reconcile(
             self.fleet,
             self.executor,
             self.leadership,
-            self.settings,
-            clock=self.clock,
+            settings,
+            clock=clock,
             desired=self.desired,
             new_id=lambda model: replica_id(model, self.rng),
             decided=self._decided,
         )
-        liveness = Liveness(self.fleet, self.settings, self._keep_node, self.clock)
-        engines = NodeSettingsPass(self.agents)
-        expire = Expire(self.fleet, self.keys, self.tokens, self.settings, self.clock)
-        pings = Pings(self.gateways, self.settings)
-        traffic = KeepTraffic(self.gateways)
-        history = KeepHistory(self.fleet, self.history, self.clock)
-        jobs = self._make_jobs_pass()
-        return {
-            duty.LEADER: Periodic(duty.LEADER, self._lead.period, self._lead.run, self.clock),
-            "reconcile": Periodic("reconcile", reconcile.period, reconcile.run, self.clock),
-            "liveness": Periodic("liveness", liveness.period, liveness.run, self.clock),
-            "engines": Periodic("engines", engines.period, engines.run, self.clock),
-            "expire": Periodic("expire", expire.period, expire.run, self.clock),
-            "pings": Periodic("pings", pings.period, pings.run, self.clock),
-            "traffic": Periodic("traffic", traffic.period, traffic.run, self.clock),
-            "history": Periodic("history", history.period, history.run, self.clock),
-            "jobs": Periodic("jobs", jobs.period, jobs.run, self.clock),
+        self.foresight = Foresight(
+            self.cluster,
+            self.version,
+            catalog=self.catalog,
+            fleet=self.fleet,
+            reconcile=reconcile,
+            clock=clock,
+        )
+        passes: dict[str, _Pass] = {
+            duty.LEADER: self._lead,
+            "reconcile": reconcile,
+            "liveness": Liveness(self.fleet, settings, self.membership.keep, clock),
+            "engines": NodeSettingsPass(self.agents),
+            "expire": Expire(self.fleet, self.keys, self.tokens, settings, clock),
+            "pings": Pings(self.gateways, settings),
+            "traffic": KeepTraffic(self.gateways),
+            "history": KeepHistory(self.fleet, self.history, clock),
+            "jobs": self._make_jobs_pass(),
         }
+        return {name: Periodic(name, one.period, one.run, clock) for name, one in passes.items()}
 
     def _make_jobs_pass(self) -> JobsPass:
-        ways = Ways(look=self._seen_by_job, plan=self.plan_model, forgive=self._model_changed)
+        ways = Ways(
+            look=self._seen_by_job, plan=self.foresight.plan_model, forgive=self._model_changed
+        )
         return JobsPass(
             self.jobs,
             self.fleet,
@@ -428,51 +399,19 @@ class Plane:
     def _claim(self) -> Claim:
         return Claim(server=self.server_id, boot=self._boot, addresses=self._addresses())
 
-    async def _won(self) -> None:
-        """Begin as a leader: know what the store says and nothing else (invariant 2)."""
-        if self._began:
-            self._new_epoch()
-        await self._load()
-        self.loads.forget()
-        await self.gateways.load()
-        await self.events.load()
-        await self.hardware.load()
-        await self.jobs.load()
-        await self._load_nodes()
-        self.last_plan, self._wants = None, ()
-        self.events.add("server", self.server_id, f"{self.server_id} leads under term {self.term}")
+    async def _read_engine_secret(self) -> None:
+        self._engine_secret = await self.store.secret(ENGINE_KEYS, self._entropy(32))
 
-    def _lost(self, why: str) -> None:
-        """Stand by: whoever is connected here is told to find the leader."""
-        goodbye = self.leadership.goodbye()
+    def _forget(self) -> None:
+        self.loads.forget()
+        self.last_plan, self._wants = None, ()
+
+    def _turn_away(self, goodbye: Goodbye) -> None:
         self.agents.turn_away(goodbye)
         self.gateways.turn_away(goodbye)
-        self._new_epoch()
-        words = f"{self.server_id} does not lead any more: {why}"
-        self.events.add("server", self.server_id, words, severity=WARNING)
 
-    async def _follow(self, nodes_too: bool) -> None:
-        """Read what a standby answers from."""
-        await self._load()
-        if nodes_too:
-            await self.events.load()
-            await self.jobs.load()
-            await self._load_nodes()
-
-    async def _load(self) -> None:
-        self._engine_secret = await self.store.secret(ENGINE_KEYS, self._entropy(32))
-        await self.settings.load()
-        await self.catalog.load()
-        await self.keys.load()
-        await self.tokens.load()
-        await self.certificates.load()
-
-    async def _load_nodes(self) -> None:
-        self.fleet.load(await self.store.nodes())
-
-    def _new_epoch(self) -> None:
-        self.epoch = crockford(self.rng, 12)
-        self.feed.renew(self.epoch)
+    async def _registered(self, node: str) -> None:
+        await self.membership.registered(node)
 
     def _settled(self, waiting_for: tuple[str, ...]) -> bool:
         settling = self.settings.current.settings.reconcile.settling
@@ -516,39 +455,19 @@ class Plane:
         for name in ("reconcile", "liveness", "engines", "pings"):
             self.passes[name].wake()
 
-    def _ended(self) -> None:
-        """Have a replica that ended by itself started again at once."""
+    def _plan_anew(self) -> None:
+        """Have what changed answered at once: a replica that ended by itself started again."""
         self.passes["reconcile"].wake()
 
     def _load_changed(self) -> None:
         left = self.loads.in_flight() or {}
         done = any(not one.told and not left.get(one.replica) for one in self.fleet.drains())
         if done or self.loads.queued():
-            self.passes["reconcile"].wake()
+            self._plan_anew()
 
     def _model_changed(self, model: str) -> None:
         self.fleet.shards.catalog_changed(model)
-        self.passes["reconcile"].wake()
-
-    async def _registered(self, node: str) -> None:
-        """Keep a node that registered; a store that is away must not keep it out."""
-        self.passes["reconcile"].wake()
-        known = self.fleet.node(node)
-        if known is not None:
-            await self._keep_node(known)
-
-    async def _keep_node(self, node: Node) -> None:
-        heard = self.fleet.last_heard(node.id)
-        if heard is None or self.fleet.node(node.id) is None:
-            return
-        stored = StoredNode(id=node.id, first_seen=heard, last_seen=heard, wish=node.wish)
-        try:
-            await self.store.put_node(stored)
-        except LlmgwError as error:
-            logger.warning("node not stored", node=node.id, error=error.message)
-            self.writing.failed(NODES, error)
-        else:
-            self.writing.done(NODES)
+        self._plan_anew()
 
     def _tell_writing(self, severity: str, words: str) -> None:
         self.events.add("server", self.server_id, words, severity=severity)

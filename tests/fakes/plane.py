@@ -20,11 +20,13 @@ from llmgw.control.events import Events
 from llmgw.control.execute import Executor
 from llmgw.control.feed import Feed
 from llmgw.control.fleet import Fleet
+from llmgw.control.foresight import Foresight
 from llmgw.control.gateways import Gateways
 from llmgw.control.hardware import Hardware
 from llmgw.control.history import History
 from llmgw.control.jobs import Jobs
 from llmgw.control.keys import Keys
+from llmgw.control.membership import Membership
 from llmgw.control.plane import Plane
 from llmgw.control.prometheus import Prometheus
 from llmgw.control.settings import LiveSettings
@@ -205,6 +207,61 @@ class FakeGateways:
         return True
 
 
+class FakeForesight(Foresight):
+    """Foresees the same of each recorded fleet."""
+
+    def __init__(self, plane: "FakePlane") -> None:
+        self.plane = plane
+
+    def explain(self, model: str, profile: str | None = None) -> tuple[Candidate, ...]:
+        if self.plane.catalog.get(model) is None:
+            raise NotFound(f"no model {model!r}")
+        return tuple(a_candidate(node.id) for node in self.plane.fleet.nodes())
+
+    def next_plan(self, *, stopped: bool | None = None) -> Plan:
+        if not stopped:
+            return Plan(number=13, parent=12, sentence="nothing to do: the catalog is empty")
+        words = "the cluster is stopped"
+        steps = tuple(
+            DrainReplica(replica=one.id, words=words) for one in self.plane.fake_fleet.replicas()
+        )
+        return Plan(number=13, parent=12, steps=steps, sentence=f"drains all: {words}")
+
+    async def plan_model(self, model: Model) -> ModelPlan:
+        seen = self.snapshot()
+        return plan_model(model, seen.desired, seen.observed, seen.now)
+
+    def snapshot(self) -> Snapshot:
+        observed = Observed(
+            nodes=tuple(NodeRoom(node=one) for one in self.plane.fleet.nodes()), replicas=()
+        )
+        desired = Desired(
+            models=self.plane.catalog.entries(), settings=self.plane.settings.current.settings
+        )
+        return Snapshot(
+            cluster="test", version="1", at=NOW, now=0.0, desired=desired, observed=observed
+        )
+
+
+class FakeMembership(Membership):
+    """The nodes of a recorded fleet."""
+
+    def __init__(self, plane: "FakePlane") -> None:
+        self.plane = plane
+
+    async def set_wish(self, node: str, wish: str | None, *, actor: str) -> Node:
+        if wish not in {None, *WISHES}:
+            raise Unreadable(f"no such wish: {wish!r}")
+        await self.plane.memory.set_wish(node, wish, actor=actor, at=self.plane.clock.now())
+        known = cast("Node", self.plane.fake_fleet.node(node))
+        self.plane.fake_fleet.put(NODES, node, msgspec.structs.replace(known, wish=wish))
+        return cast("Node", self.plane.fake_fleet.node(node))
+
+    async def remove(self, node: str, *, actor: str) -> None:
+        await self.plane.memory.remove_node(node, actor=actor, at=self.plane.clock.now())
+        self.plane.fake_fleet.put(NODES, node, None)
+
+
 class FakePlane(Plane):
     """A control plane that runs nothing. Await `prepare` before it is used.
 
@@ -215,13 +272,13 @@ class FakePlane(Plane):
 
     def __init__(self, recorded: RecordedFleet, clock: Clock | None = None) -> None:
         self.cluster, self.server_id, self.version = "lab", "control-1", "0.1.0"
-        self.started, self.epoch = NOW - 7200, "epoch-1"
+        self.started = NOW - 7200
         self.clock = clock or FakeClock(NOW)
         self.rng = random.Random(3)
         secret = random.Random(5)
         self.memory = MemoryStore()
         self.store = self.memory
-        self.feed = Feed(self.epoch, self.clock)
+        self.feed = Feed("epoch-1", self.clock)
         self.fake_fleet = FakeFleet(self.feed, recorded)
         self.fleet = cast("Fleet", self.fake_fleet)
         self.fake_agents = FakeAgents(self.fake_fleet)
@@ -240,6 +297,7 @@ class FakePlane(Plane):
         self.passes = {"liveness": Periodic("liveness", lambda: 1.0, self._pass, self.clock)}
         self.last_plan = a_plan()
         self.executor = cast("Executor", FakeExecutor())
+        self.foresight, self.membership = FakeForesight(self), FakeMembership(self)
         self.leading = True
         self.tokens_by_role: dict[str, str] = {}
         self.key_text = ""
@@ -290,52 +348,13 @@ class FakePlane(Plane):
     def leader(self) -> bool:
         return self.leading
 
-    def explain(self, model: str, profile: str | None = None) -> tuple[Candidate, ...]:
-        if self.catalog.get(model) is None:
-            raise NotFound(f"no model {model!r}")
-        return tuple(a_candidate(node.id) for node in self.fleet.nodes())
-
-    def next_plan(self, *, stopped: bool | None = None) -> Plan:
-        if not stopped:
-            return Plan(number=13, parent=12, sentence="nothing to do: the catalog is empty")
-        words = "the cluster is stopped"
-        steps = tuple(
-            DrainReplica(replica=one.id, words=words) for one in self.fake_fleet.replicas()
-        )
-        return Plan(number=13, parent=12, steps=steps, sentence=f"drains all: {words}")
-
     async def accept_loss(self, *, actor: str) -> None:
         self.fake_fleet.losses.now = None
         path = "reconcile.losses_accepted_before"
         await self.settings.put(path, self.clock.now(), actor=actor)
 
-    async def plan_model(self, model: Model) -> ModelPlan:
-        seen = self.snapshot()
-        return plan_model(model, seen.desired, seen.observed, seen.now)
-
-    def snapshot(self) -> Snapshot:
-        observed = Observed(
-            nodes=tuple(NodeRoom(node=one) for one in self.fleet.nodes()), replicas=()
-        )
-        desired = Desired(models=self.catalog.entries(), settings=self.settings.current.settings)
-        return Snapshot(
-            cluster="test", version="1", at=NOW, now=0.0, desired=desired, observed=observed
-        )
-
     async def usage(self, since: float, until: float) -> tuple[UsageRow, ...]:
         return await self.memory.usage(since=since, until=until)
-
-    async def set_wish(self, node: str, wish: str | None, *, actor: str) -> Node:
-        if wish not in {None, *WISHES}:
-            raise Unreadable(f"no such wish: {wish!r}")
-        await self.memory.set_wish(node, wish, actor=actor, at=self.clock.now())
-        known = cast("Node", self.fake_fleet.node(node))
-        self.fake_fleet.put(NODES, node, msgspec.structs.replace(known, wish=wish))
-        return cast("Node", self.fake_fleet.node(node))
-
-    async def remove_node(self, node: str, *, actor: str) -> None:
-        await self.memory.remove_node(node, actor=actor, at=self.clock.now())
-        self.fake_fleet.put(NODES, node, None)
 
     async def join_token(self, role: str, subject: str, *, actor: str) -> tuple[JoinToken, str]:
         if role not in {"node", "gateway"}:

@@ -147,7 +147,7 @@ class Operator:
         """Drain, cordon or release a node."""
         self.wishes.pop(node, None)
         kind = f"node {wish or 'released'}"
-        done = await self.ask(kind, lambda plane: plane.set_wish(node, wish, actor=ACTOR))
+        done = await self.ask(kind, lambda plane: plane.membership.set_wish(node, wish, actor=ACTOR))
         if done is not None:
             self.wishes[node] = wish
 

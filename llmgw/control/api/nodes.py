@@ -29,12 +29,12 @@ async def node(call: Call) -> NodeShown:
 
 async def remove_node(call: Call) -> None:
     """Forget a node: its certificates are denied and its stream is cut."""
-    await call.plane.remove_node(call.path["id"], actor=call.caller.name)
+    await call.plane.membership.remove(call.path["id"], actor=call.caller.name)
 
 
 async def wish(call: Call, body: Wish) -> Node:
     """Cordon, drain or release a node."""
-    return await call.plane.set_wish(call.path["id"], body.wish, actor=call.caller.name)
+    return await call.plane.membership.set_wish(call.path["id"], body.wish, actor=call.caller.name)
 
 
 OPERATIONS = (

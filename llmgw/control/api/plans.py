@@ -13,7 +13,7 @@ from llmgw.plan.whatif import Snapshot
 async def plan(call: Call, query: PlanQuery) -> Plan | None:
     """Return what the last pass decided, null before the first; or what the next one would."""
     if query.next:
-        return call.plane.next_plan(stopped=query.stopped)
+        return call.plane.foresight.next_plan(stopped=query.stopped)
     return call.plane.last_plan
 
 
@@ -26,17 +26,17 @@ async def accept_loss(call: Call) -> MassLoss | None:
 
 async def explain(call: Call, query: ExplainQuery) -> tuple[Candidate, ...]:
     """Return what placement says of each node for one more replica of a model."""
-    return call.plane.explain(call.path["name"], query.profile)
+    return call.plane.foresight.explain(call.path["name"], query.profile)
 
 
 async def plan_model(call: Call, body: Model) -> ModelPlan:
     """Return what serving a model would take; nothing is changed."""
-    return await call.plane.plan_model(body)
+    return await call.plane.foresight.plan_model(body)
 
 
 async def snapshot(call: Call) -> Snapshot:
     """Return what the cluster is told and what there is, for `llmgw simulate`."""
-    return call.plane.snapshot()
+    return call.plane.foresight.snapshot()
 
 
 async def gateways(call: Call) -> tuple[Gateway, ...]:

@@ -238,7 +238,7 @@ async def test_two_jobs_go_on_beside_each_other_when_one_of_them_waits(
     waits = await serve(plane)
     agent.silent = True
     await other.connect(plane.agents)
-    await plane.set_wish("n1", "cordoned", actor="ana")
+    await plane.membership.set_wish("n1", "cordoned", actor="ana")
     other.fetched = 100
     done = await serve(plane, msgspec.structs.replace(FETCHED, name="second"))
     await pass_time(clock, 10, [agent, other], every=1)

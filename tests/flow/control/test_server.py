@@ -255,7 +255,7 @@ async def test_a_removed_node_is_cut_and_refused_in_words_until_it_joins_anew(
         await fast(server)
         async with agent_of(server, ready, tmp_path) as agent:
             await wait_until(lambda: liveness(server) == READY)
-            await server.plane.remove_node("n1", actor="ada")
+            await server.plane.membership.remove("n1", actor="ada")
             await wait_until(lambda: "removed from the cluster" in agent.dialer.state)
             assert server.plane.fleet.nodes() == ()
             _, token = await server.plane.join_token("node", "n1", actor="ada")

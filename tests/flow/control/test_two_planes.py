@@ -199,7 +199,7 @@ async def test_what_one_was_told_the_other_knows_after_it_took_over(heads, clock
     await first.plane.catalog.put(cpu_model("kept"), None, actor="ana")
     _, text = await first.plane.tokens.make(ADMIN, "root", actor="ana")
     key, _ = await first.plane.keys.make("bo", actor="ana")
-    await first.plane.set_wish("n1", "cordoned", actor="ana")
+    await first.plane.membership.set_wish("n1", "cordoned", actor="ana")
     await first.plane.close()
     await first.kill()
     assert await until(clock, second) <= TTL / 3 + STEP

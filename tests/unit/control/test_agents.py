@@ -294,7 +294,7 @@ async def test_a_removed_node_is_cut_told_and_never_let_in_again(plane: Plane) -
         await settle()
         assert stream.identity is not None
         agent.serial = stream.identity.serial
-        await plane.remove_node("n1", actor="ada")
+        await plane.membership.remove("n1", actor="ada")
         await agent.gone()
         assert stream.refused is not None
         assert stream.refused.message == "n1 was removed from the cluster by ada"

@@ -38,7 +38,7 @@ def everything_is_read(plane: Plane) -> None:
     msgspec.json.encode(plane.feed.listing(TOPICS))
     render(gather(plane))
     for entry in plane.catalog.entries():
-        plane.explain(entry.model.name)
+        plane.foresight.explain(entry.model.name)
     for one in plane.passes.values():
         assert one.last is not None
         assert one.last.error is None, f"{one.name}: {one.last.error}"

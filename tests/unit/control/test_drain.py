@@ -125,7 +125,7 @@ async def test_a_drained_node_serves_on_until_another_one_does(
         second.loads = True
         await served(plane, first)
         await second.connect(plane.agents)
-        await plane.set_wish("n1", DRAINING, actor="me")
+        await plane.membership.set_wish("n1", DRAINING, actor="me")
         await pass_time(clock, 20, [first, second])
         assert [one.node for one in plane.fleet.routes()[0].endpoints] == ["n1"]
         says(plane, 1)
@@ -144,12 +144,12 @@ async def test_a_cordoned_node_keeps_what_it_has_and_gets_nothing(
     async with running(plane):
         agent = FakeAgent("n1")
         replica = await served(plane, agent)
-        await plane.set_wish("n1", CORDONED, actor="me")
+        await plane.membership.set_wish("n1", CORDONED, actor="me")
         await plane.catalog.put(cpu_model(replicas=2), None, actor="me")
         await pass_time(clock, 20, [agent])
         assert [one.id for one in plane.fleet.replicas()] == [replica]
         assert "n1: is cordoned" in (plane.last_plan.refusals[0].words if plane.last_plan else "")
-        await plane.set_wish("n1", None, actor="me")
+        await plane.membership.set_wish("n1", None, actor="me")
         await pass_time(clock, 5, [agent])
         assert len(plane.fleet.replicas()) == 2
 

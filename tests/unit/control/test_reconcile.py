@@ -304,7 +304,7 @@ async def test_explain_says_why_for_each_node(plane: Plane) -> None:
         await FakeAgent("n1").connect(plane.agents)
         await plane.catalog.put(cpu_model(node_selector={"zone": "b"}), None, actor="me")
         await settle()
-        candidates = plane.explain("tiny")
+        candidates = plane.foresight.explain("tiny")
         assert [(one.node, one.verdict.rule) for one in candidates] == [("n1", "labels")]
         assert plane.last_plan is not None
         assert len(plane.last_plan.refusals) == 1
@@ -337,7 +337,7 @@ async def test_a_device_that_a_stranger_holds_is_refused_with_the_stranger_named
         await plane.catalog.put(cpu_model(gpus=1), None, actor="me")
         await settle()
         assert sent(plane) == []
-        assert "train.py" in plane.explain("tiny")[0].verdict.words
+        assert "train.py" in plane.foresight.explain("tiny")[0].verdict.words
 
 
 async def test_a_plan_that_is_not_sound_is_a_pass_that_fails_and_does_nothing(
