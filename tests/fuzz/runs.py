@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 from llmgw.base.errors import Unreadable
-from tests.fuzz.check import MS_PER_KB, SLOW_MS_PER_KB
+from tests.fuzz.check import GROWN, MOST_MS_PER_KB, MS_PER_KB
 from tests.fuzz.corpus import by_name, recordings
 
 CHARACTERS = " \t\n\r07a-_\"',.:;=/\\|#<>()[]{}\0"
@@ -13,8 +13,6 @@ LENGTHS = (10_000, 200_000)
 PLACES = ("in a line", "between lines", "behind the text")
 EACH = len(CHARACTERS) * len(PLACES)
 """Runs of one length on one text."""
-GROWN = 1.4
-"""How much more a KB of twice the run costs, at least, where a pattern costs its square."""
 
 
 def edges(tool: str) -> tuple[str, ...]:
@@ -61,7 +59,7 @@ def run_complaint(tool: str, file: str, number: int, length: int) -> str | None:
         return f"{words}: an error that can't be shown: {str(error)[:200]!r}"
     except Exception as error:  # noqa: BLE001 (what is looked for)
         return f"{words}: {type(error).__name__}: {error}"
-    if whole <= SLOW_MS_PER_KB and whole < GROWN * half:
+    if whole <= MOST_MS_PER_KB and whole < GROWN * half:
         return None
     return f"{words}: {whole:.1f} ms a KB, {half:.1f} with half of them"
 
