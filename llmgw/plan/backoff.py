@@ -2,12 +2,19 @@
 
 A model that failed once or twice on a node is started there again after a while: what a bad file
 or a wrong argument does to one node it does to all, and elsewhere the weights may be missing.
-After the third time the node is passed over for this model until its own wait is over. A replica
-that served and then ended is started again at once; when that happens again and again, the waits
-grow in the same way.
+After the third time the node is passed over for this model: it is taken again where no other fits,
+each time after a longer wait. A replica that served and then ended is started again at once; when
+that happens again and again, the waits grow in the same way.
+
+What others lose to a model that fails is bounded too. During its first two waits, 15 s in all, its
+place is kept for it: nobody has to go twice for it. From the third failed start on its place is
+free for anybody, and nobody gives way to it on that node until `PATIENCE` after the last failure;
+each further such failure doubles that, and from the second on it holds for all nodes. A model that
+never starts costs a lower priority its place once in ever longer spans, and one whose fault is over
+comes back by itself; a change of its entry in the catalog forgives all at once.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from llmgw.base.units import show_seconds
@@ -18,6 +25,8 @@ FIRST = 5.0
 MOST = 300.0
 ELSEWHERE_AFTER = 3
 """Failed starts on one node after which another one is taken."""
+PATIENCE = 600.0
+"""Seconds after the third failed start on a node for which nobody gives way to the model there."""
 RULE = "failures"
 
 
@@ -31,6 +40,12 @@ class HeldBack:
     """Failed three times or more: another node is taken where there is one."""
     resting: Mapping[str, Verdict]
     """Those of `passed_over` whose wait is not over."""
+    spared: Mapping[str, Verdict]
+    """Those of `passed_over` on which nobody gives way to it now."""
+    asks_nobody: bool
+    """Nobody gives way to it now, on no node: it fails wherever it is started."""
+    patience: str
+    """Why nobody gives way where that is so, in words; empty: they do."""
 
 
 def delay(count: int) -> float:
@@ -46,28 +61,59 @@ def wait_after(failure: StartFailure) -> float:
 
 def held_back(failures: Iterable[StartFailure], now: float) -> HeldBack:
     """Return what a model's failures mean at a moment (monotonic seconds)."""
+    known = sorted(failures, key=lambda one: one.node)
     waiting: dict[str, Verdict] = {}
     passed_over: dict[str, Verdict] = {}
     resting: dict[str, Verdict] = {}
-    for failure in failures:
+    for failure in known:
         over = now - failure.last >= wait_after(failure)
         if failure.count >= ELSEWHERE_AFTER:
-            passed_over[failure.node] = _verdict(failure)
+            passed_over[failure.node] = _verdict(failure, over=over)
             if not over:
                 resting[failure.node] = passed_over[failure.node]
         elif not over:
-            waiting[failure.node] = _verdict(failure)
-    return HeldBack(waiting=waiting, passed_over=passed_over, resting=resting)
-
-
-def _verdict(failure: StartFailure) -> Verdict:
-    """Word it without what changes by itself: a reason that is kept must not count down."""
-    times = "once" if failure.count == 1 else f"{failure.count} times"
-    what = f"failed to start it {times}"
-    if failure.served:
-        what = f"it ended there {times} by itself"
-    words = (
-        f"{failure.node}: {what} ({failure.words}); "
-        f"waits {show_seconds(wait_after(failure))} before the next try"
+            waiting[failure.node] = _verdict(failure, over=over)
+    struck, span, again = _patience(known, now)
+    return HeldBack(
+        waiting=waiting,
+        passed_over=passed_over,
+        resting=resting,
+        spared={} if again else passed_over,
+        asks_nobody=not again and struck > 1,
+        patience="" if again else _patience_words(known, struck, span),
     )
-    return Verdict(kind=NOT_NOW, rule=RULE, words=words)
+
+
+def _patience(known: Sequence[StartFailure], now: float) -> tuple[int, float, bool]:
+    """Return how many failures are beyond patience, what they cost in seconds, if that is over."""
+    beyond = [one for one in known if one.count >= ELSEWHERE_AFTER]
+    struck = sum(one.count - ELSEWHERE_AFTER + 1 for one in beyond)
+    if not struck:
+        return 0, 0.0, True
+    span = PATIENCE * 2.0 ** min(struck - 1, 16)
+    return struck, span, now - max(one.last for one in beyond) >= span
+
+
+def _patience_words(known: Sequence[StartFailure], struck: int, span: float) -> str:
+    times = sum(one.count for one in known)
+    there = next((one.node for one in known if one.count >= ELSEWHERE_AFTER), "")
+    where = f" on {there}" if struck == 1 else ""
+    after = f"until {show_seconds(span)} after the last of its {times} failed starts"
+    return f"nobody gives way to it{where} {after}"
+
+
+def happened(failure: StartFailure) -> str:
+    """Return how often what happened on a node: `failed to start it 3 times`."""
+    times = "once" if failure.count == 1 else f"{failure.count} times"
+    return f"it ended there {times} by itself" if failure.served else f"failed to start it {times}"
+
+
+def _verdict(failure: StartFailure, *, over: bool) -> Verdict:
+    """Word it without what changes by itself: a reason that is kept must not count down."""
+    what = happened(failure)
+    then = f"waits {show_seconds(wait_after(failure))} before the next try"
+    if over:
+        then = "is taken again where no other node fits"
+    return Verdict(
+        kind=NOT_NOW, rule=RULE, words=f"{failure.node}: {what} ({failure.words}); {then}"
+    )

@@ -15,6 +15,7 @@ from llmgw.plan.records import (
     Desired,
     DrainReplica,
     EvictReplica,
+    KeepReplica,
     NodeRoom,
     Observed,
     Plan,
@@ -75,6 +76,8 @@ class _Check:
                 case EvictReplica() | PreemptReplica():
                     yield from self._is_there(path, step.replica)
                     yield from self._gives_way(path, step)
+                case KeepReplica():
+                    yield from self._goes_on(path, step)
 
     def _start(self, path: str, step: StartReplica) -> Iterator[Problem]:
         if self._desired.settings.serving.stopped:
@@ -121,6 +124,18 @@ class _Check:
     def _is_there(self, path: str, replica: str) -> Iterator[Problem]:
         if replica not in self._known:
             yield Problem(path=path, words=f"{replica} is not there")
+
+    def _goes_on(self, path: str, step: KeepReplica) -> Iterator[Problem]:
+        """Yield what speaks against a replica that is to serve again."""
+        drain = next((d for d in self._observed.drains if d.replica == step.replica), None)
+        if drain is None:
+            yield Problem(path=path, words=f"{step.replica} was not given up")
+        elif drain.told or drain.told_before:
+            yield Problem(path=path, words=f"{step.replica} was told to stop")
+        if self._profiles.get(step.replica) is None:
+            yield Problem(path=path, words=f"{step.replica} is of no model in the catalog")
+        if self._desired.settings.serving.stopped:
+            yield Problem(path=path, words=f"{step.replica} goes on while the cluster is stopped")
 
     def _gives_way(self, path: str, step: EvictReplica | PreemptReplica) -> Iterator[Problem]:
         """Yield that a replica has to go for something that is not above it.

@@ -1,7 +1,14 @@
 """When a replica that gets no new requests is stopped (REC-5).
 
-What it has in flight is the gateways' to say. Where one of them can't be asked, its engine's own
-count decides; where that is not known either, only the limit does.
+What it has in flight is the gateways' to say. "Nothing" is believed once each of them is known to
+have taken the routes without it, and to have told since what it has there: a link may be silently
+dead (LINK-5), and a gateway behind it sends on by the old routes. Such a gateway holds a drain
+until it is heard again, or its stream is cut, three heartbeat intervals after its last word.
+
+Of a gateway without a stream nothing is known; it may serve on by its old routes for as long as it
+likes, and what it sends is in no report. Then the engine's own count decides, said after the drain
+began; where that is not known either, only the limit does. A request that such a gateway sends
+afterwards finds no engine, and goes to another.
 """
 
 from llmgw.base.units import show_seconds
@@ -39,7 +46,7 @@ def in_flight(drain: Drain, load: Load | None) -> int | None:
     if load is None:
         return None
     if load.in_flight is not None:
-        return load.in_flight
+        return load.in_flight if load.in_flight or drain.settled else None
     said_since = load.age is not None and load.age <= drain.lasts - LEAST
     if load.running is None or not said_since:
         return None

@@ -1,5 +1,7 @@
 """`explain`: what placement says of every node for one more replica of a model."""
 
+from dataclasses import replace
+
 from llmgw.model.catalog import Model, Profile
 from llmgw.model.replica import LEAVING
 from llmgw.plan.backoff import held_back
@@ -42,7 +44,17 @@ def explain(
     )
     leaving = {one.id for one in observed.replicas if one.state in LEAVING}
     room = Room(observed, leaving)
-    if profile.nodes > 1:
+    found = of_each(wanted, room)
+    again = len(held.resting) < len(held.passed_over)
+    if not again or any(one.verdict.kind == FITS for one in found):
+        return found
+    # As a pass would: where it failed too often it is tried again when nothing else fits.
+    return of_each(replace(wanted, held_back={**held.waiting, **held.resting}), room)
+
+
+def of_each(wanted: Request, room: Room) -> tuple[Candidate, ...]:
+    """Return every node with its verdict on one more replica, by id."""
+    if wanted.profile.nodes > 1:
         return of_several(wanted, room)
     return tuple(judge(wanted, room.spaces[name]) for name in sorted(room.spaces))
 

@@ -1,18 +1,26 @@
 """What the fleet would be once a plan is carried out and all went well: for asking `what if`."""
 
+from collections.abc import Collection
+
 import msgspec
 
 from llmgw.model.node import Node
-from llmgw.model.replica import LEAVING, Replica, ReplicaShard
+from llmgw.model.replica import DRAINING, LEAVING, Replica, ReplicaShard
 from llmgw.model.shard import FETCHING, READY, STARTING
-from llmgw.plan.records import Booking, NodeRoom, Observed, Plan, StartReplica
+from llmgw.plan.records import Booking, Drain, KeepReplica, NodeRoom, Observed, Plan, StartReplica
 
 
 def carried_out(observed: Observed, plan: Plan) -> Observed:
     """Return the fleet with what a plan starts ready and with what it gives up gone."""
-    gone = {step.replica for step in plan.steps if not isinstance(step, StartReplica)}
+    stay = StartReplica | KeepReplica
+    gone = {step.replica for step in plan.steps if not isinstance(step, stay)}
+    goes_on = {step.replica for step in plan.steps if isinstance(step, KeepReplica)}
     starts = [step for step in plan.steps if isinstance(step, StartReplica)]
-    kept = tuple(one for one in observed.replicas if one.id not in gone)
+    kept = tuple(
+        msgspec.structs.replace(one, state=READY) if one.id in goes_on else one
+        for one in observed.replicas
+        if one.id not in gone
+    )
     booked: dict[str, list[Booking]] = {}
     for step in starts:
         for one in step.shards:
@@ -42,10 +50,23 @@ def carried_out(observed: Observed, plan: Plan) -> Observed:
         observed,
         nodes=rooms,
         replicas=(*kept, *started),
-        drains=tuple(one for one in observed.drains if one.replica not in gone),
+        drains=tuple(one for one in observed.drains if one.replica not in gone | goes_on),
         loads=tuple(one for one in observed.loads if one.replica not in gone),
         settled=True,
         waiting_for=(),
+    )
+
+
+def given_up(observed: Observed, replicas: Collection[str]) -> Observed:
+    """Return the fleet a moment after some replicas were given up: they drain."""
+    fresh = tuple(Drain(replica=name, words="", lasts=0.0) for name in sorted(replicas))
+    return msgspec.structs.replace(
+        observed,
+        drains=(*observed.drains, *fresh),
+        replicas=tuple(
+            msgspec.structs.replace(one, state=DRAINING) if one.id in replicas else one
+            for one in observed.replicas
+        ),
     )
 
 

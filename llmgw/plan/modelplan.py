@@ -46,6 +46,19 @@ class ProfilePlan(Record, frozen=True, kw_only=True):
     refusal: Refusal | None = None
     """Why not all that are wanted can be placed: what is short, on which node."""
     warnings: tuple[str, ...] = ()
+    rests: str = ""
+    """When it has no replica and what starts one, in words; empty: it always has one."""
+
+
+class FirstRequest(Record, frozen=True, kw_only=True):
+    """What a request would start of a model that has no replica until one comes."""
+
+    starts: tuple[PlannedReplica, ...] = ()
+    gives_up: tuple[GivenUp, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    """Of the profiles that can't be placed, up to the first that can."""
+    download_bytes: int | None = None
+    """Of all nodes together; None when it is not known."""
 
 
 class ModelPlan(Record, frozen=True, kw_only=True):
@@ -62,7 +75,9 @@ class ModelPlan(Record, frozen=True, kw_only=True):
     """Nodes that hold its weights."""
     download_bytes: int | None = None
     """Of all nodes together; None when it is not known."""
+    first_request: FirstRequest | None = None
+    """None: some replica is wanted without one, or no request starts any."""
     fits: bool = False
-    """Every replica that is wanted at least can be placed."""
+    """Every replica that is wanted at least can be placed, or what the first request starts."""
     words: str = ""
     """All of it in one sentence."""

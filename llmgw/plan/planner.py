@@ -5,7 +5,7 @@ until the fleet rests as it is told now, then with the model added. What differs
 doing.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -25,9 +25,18 @@ from llmgw.plan.estimate import (
     tokens_per_second,
 )
 from llmgw.plan.imagine import gone_through
-from llmgw.plan.modelplan import GivenUp, ModelPlan, PlannedReplica, PlannedShard, ProfilePlan
+from llmgw.plan.modelplan import (
+    FirstRequest,
+    GivenUp,
+    ModelPlan,
+    PlannedReplica,
+    PlannedShard,
+    ProfilePlan,
+)
+from llmgw.plan.ondemand import told
 from llmgw.plan.records import (
     Assignment,
+    Demand,
     Desired,
     NodeRoom,
     Observed,
@@ -37,9 +46,20 @@ from llmgw.plan.records import (
     Step,
     Want,
 )
+from llmgw.plan.scaling import (
+    at_request,
+    begins_with,
+    may_run,
+    most,
+    on_demand,
+    running,
+    scales,
+)
 from llmgw.plan.weights_known import WeightsKnown
 from llmgw.plan.words import counted, device_name, some
 
+_NOTHING = "changes nothing that runs"
+_ONCE_STARTED = "the cluster is stopped, and once `llmgw start` lets it serve"
 _NO_WEIGHTS = MemoryNeed(unknown=("it has no weights",))
 
 
@@ -54,32 +74,110 @@ def plan_model(model: Model, desired: Desired, observed: Observed, now: float) -
     """
     if problems := check_model(model):
         return ModelPlan(model=model.name, problems=problems, words="it is not sound as written")
+    if desired.settings.serving.stopped:
+        answer = plan_model(model, _serving(desired, model.name), observed, now)
+        return msgspec.structs.replace(answer, words=f"{_ONCE_STARTED}: {answer.words}")
     rested, _ = at_rest(desired, gone_through(observed), now)
-    wanted = _with(desired, model)
+    wanted = _with(desired, model, rested)
     served, plans = at_rest(wanted, rested, now)
-    return _answer(model, observed, rested, served, plans)
+    answer = _answer(model, observed, rested, served, plans)
+    return _asked(answer, model, wanted, served, now)
 
 
-def _with(desired: Desired, model: Model) -> Desired:
+def _serving(desired: Desired, but: str) -> Desired:
+    """Return what the cluster is told, but that it serves everything else again."""
+    serving = msgspec.structs.replace(desired.settings.serving, stopped=False)
+    settings = msgspec.structs.replace(desired.settings, serving=serving)
+    others = tuple(one for one in desired.models if one.model.name != but)
+    return msgspec.structs.replace(desired, settings=settings, models=others)
+
+
+def _with(desired: Desired, model: Model, rested: Observed) -> Desired:
     others = tuple(one for one in desired.models if one.model.name != model.name)
     entry = CatalogEntry(model=model, version=0, changed=0.0, changed_by="")
-    wants = tuple(
-        want
-        for one in desired.wants
-        if (want := one if one.model != model.name else _still_wanted(one, model)) is not None
+    before = {one.profile: one for one in desired.wants if one.model == model.name}
+    mine = (
+        _still_wanted(model.name, profile, before.get(profile.name), rested)
+        for profile in filter(scales, model.profiles)
     )
+    wants = (*(one for one in desired.wants if one.model != model.name), *mine)
     return msgspec.structs.replace(desired, models=(*others, entry), wants=wants)
 
 
-def _still_wanted(want: Want, model: Model) -> Want | None:
-    """Return what load wants of a profile within its new bounds; None: it does not scale."""
-    for profile in model.profiles:
-        if profile.name == want.profile and profile.scaling is not None:
-            most = profile.max_replicas or profile.replicas
-            return msgspec.structs.replace(
-                want, replicas=min(max(want.replicas, profile.replicas), most)
-            )
-    return None
+def _still_wanted(model: str, profile: Profile, want: Want | None, rested: Observed) -> Want:
+    """Return what scaling wants of a profile at first, within its new bounds."""
+    if want is None:
+        there = sum(one.profile == profile.name for one in running(rested, model))
+        wanted = begins_with(profile, there, new=True)
+        return Want(model=model, profile=profile.name, replicas=wanted, words="")
+    least = 0 if on_demand(profile) and not want.replicas else profile.replicas
+    wanted = min(max(want.replicas, least), most(profile))
+    return msgspec.structs.replace(want, replicas=wanted)
+
+
+def _asked(
+    answer: ModelPlan, model: Model, desired: Desired, served: Observed, now: float
+) -> ModelPlan:
+    """Add what the first request starts, where no replica is wanted before one comes.
+
+    The profiles are tried in their order, as they are then.
+    """
+    by_profile = {one.profile: one.replicas for one in desired.wants if one.model == model.name}
+    if any(by_profile.get(one.name, one.replicas) for one in model.profiles):
+        return answer
+    starts = [profile for profile in may_run(model) if on_demand(profile)]
+    if not starts:
+        nobody = "no replica of it is wanted, and no request starts one"
+        words = nobody if answer.words == _NOTHING else f"{answer.words}; no request starts one"
+        return msgspec.structs.replace(answer, words=words)
+    refusals: list[Refusal] = []
+    request = FirstRequest()
+    for profile in starts:
+        part = _at_request(model, profile, desired, served, now)
+        found = [one.refusal for one in part.profiles if one.refusal is not None]
+        refusals += found
+        request = FirstRequest(
+            starts=part.starts,
+            gives_up=part.gives_up,
+            refusals=tuple(refusals),
+            download_bytes=part.download_bytes,
+        )
+        if not found:
+            break
+    fits = len(refusals) < len(starts)
+    words = _at_request_words(request, fits=fits)
+    if answer.words != _NOTHING:
+        words = f"{answer.words}; {words}"
+    return msgspec.structs.replace(
+        answer, first_request=request, fits=answer.fits and fits, words=words
+    )
+
+
+def _at_request(
+    model: Model, profile: Profile, desired: Desired, served: Observed, now: float
+) -> ModelPlan:
+    """Return what a request takes that starts a profile."""
+    want = Want(
+        model=model.name,
+        profile=profile.name,
+        replicas=at_request(profile),
+        words="a request waits for it",
+    )
+    key = (model.name, profile.name)
+    wants = (*(one for one in desired.wants if (one.model, one.profile) != key), want)
+    demands = (one for one in served.demands if one.model != model.name)
+    asked = msgspec.structs.replace(
+        served, demands=(*demands, Demand(model=model.name, queued=1, idle_for=0.0))
+    )
+    after, plans = at_rest(msgspec.structs.replace(desired, wants=wants), asked, now)
+    return _answer(model, asked, served, after, plans)
+
+
+def _at_request_words(request: FirstRequest, *, fits: bool) -> str:
+    words = _words(request.starts, request.gives_up, () if fits else request.refusals)
+    if request.starts:
+        return f"no replica until the first request comes, which {words}"
+    return f"no replica until a request comes, and then: {words}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +216,7 @@ def _answer(
         and step.model == model.name
         and step.replica in known.after
     )
-    gives_up = _given_up(steps, known)
+    gives_up = _given_up(steps, known, {one.id for one in observed.replicas})
     refusals = {one.profile: one for one in plans[-1].refusals if one.model == model.name}
     return ModelPlan(
         model=model.name,
@@ -135,11 +233,17 @@ def _answer(
     )
 
 
-def _given_up(steps: Sequence[Step], known: _Known) -> tuple[GivenUp, ...]:
-    """Return what goes of what was there, each by the first step that says so."""
+def _given_up(
+    steps: Sequence[Step], known: _Known, running: Collection[str]
+) -> tuple[GivenUp, ...]:
+    """Return what goes of what was there, each by the first step that says so.
+
+    What is only about to be started, and would not be, is nothing that goes.
+    """
     first: dict[str, Step] = {}
     for step in steps:
-        if step.replica in known.before and step.replica not in known.after:
+        gone = step.replica in known.before and step.replica not in known.after
+        if gone and step.replica in running:
             first.setdefault(step.replica, step)
     return tuple(
         GivenUp(
@@ -208,6 +312,7 @@ def _profile(
         else memory_need(known.shape, profile, known.size),
         refusal=refusal,
         warnings=tuple(_warnings(profile, known, mine)),
+        rests=told(profile),
     )
 
 
@@ -221,7 +326,8 @@ def _warnings(profile: Profile, known: _Known, starts: Sequence[PlannedReplica])
         )
     trained = known.shape.context if known.shape is not None else None
     if trained is not None and profile.context is not None and profile.context > trained:
-        yield f"a context of {profile.context} tokens, and it was trained for {trained}"
+        context = counted(profile.context, "token")
+        yield f"a context of {context}, and it was trained for {trained}"
     need = memory_need(known.shape, profile, known.size)
     reserved = profile.min_memory_gb
     if not profile.gpus and need.total_bytes and reserved and need.total_bytes > reserved * 1e9:
@@ -247,7 +353,7 @@ def _words(
         gone = [f"{one.replica} ({one.words})" for one in gives_up]
         parts.append(f"gives up {some(gone, '; ')}")
     parts += [f"can't place {one.profile}: {one.words}" for one in refusals]
-    return "; ".join(parts) or "changes nothing that runs"
+    return "; ".join(parts) or _NOTHING
 
 
 def _seat(shard: PlannedShard) -> str:

@@ -32,6 +32,8 @@ class Booking(Record, frozen=True, kw_only=True):
     """What it fetches before it is ready, where the node does not hold it: see `cache_name`."""
     disk_bytes: int | None = None
     """What that takes of the node's disk."""
+    asks_bytes: int | None = None
+    """Host memory that has to be free until it starts, and that it does not hold then."""
 
 
 class Cable(Record, frozen=True, kw_only=True):
@@ -86,8 +88,12 @@ class Drain(Record, frozen=True, kw_only=True):
     words: str
     lasts: float
     """Seconds since it left the routes."""
+    settled: bool = True
+    """Every gateway that is connected has left it, and told since what it has in flight there."""
     told: bool = False
     """Its nodes were told to stop it, and have the time to say that they did."""
+    told_before: bool = False
+    """They were told at least once, however long ago."""
 
 
 class Load(Record, frozen=True, kw_only=True):
@@ -100,6 +106,8 @@ class Load(Record, frozen=True, kw_only=True):
     """Requests that its engine runs, by its own account."""
     waiting: int | None = None
     """Requests that wait in its engine."""
+    cache_used: float | None = None
+    """Share of its engine's KV cache that requests hold."""
     age: float | None = None
     """Seconds since the engine said so."""
 
@@ -124,6 +132,8 @@ class Want(Record, frozen=True, kw_only=True):
     replicas: int
     words: str
     """Why, with nothing that moves by itself; empty: because the catalog says so."""
+    refused: str = ""
+    """Why it can't be placed, where a request waits and another profile is tried instead."""
 
 
 class MassLoss(Record, frozen=True, kw_only=True):
@@ -237,7 +247,14 @@ class PreemptReplica(Record, frozen=True, kw_only=True, tag_field="kind", tag="p
     words: str
 
 
-Step = StartReplica | StopReplica | DrainReplica | EvictReplica | PreemptReplica
+class KeepReplica(Record, frozen=True, kw_only=True, tag_field="kind", tag="keep"):
+    """Let a replica go on that was given up and not told to stop: it returns to the routes."""
+
+    replica: str
+    words: str
+
+
+Step = StartReplica | StopReplica | DrainReplica | EvictReplica | PreemptReplica | KeepReplica
 
 
 class Refusal(Record, frozen=True, kw_only=True):
@@ -256,7 +273,8 @@ class Plan(Record, frozen=True, kw_only=True):
     number: int
     parent: int | None
     steps: tuple[
-        StartReplica | StopReplica | DrainReplica | EvictReplica | PreemptReplica, ...
+        StartReplica | StopReplica | DrainReplica | EvictReplica | PreemptReplica | KeepReplica,
+        ...,
     ] = ()
     refusals: tuple[Refusal, ...] = ()
     sentence: str

@@ -13,6 +13,7 @@ from llmgw.plan.records import (
     Desired,
     DrainReplica,
     EvictReplica,
+    KeepReplica,
     Observed,
     PreemptReplica,
     Refusal,
@@ -40,12 +41,14 @@ def sentence(
     lost = observed.mass_loss
     parts = [f"{lost.words}; nothing is placed anew for them"] if lost is not None else []
     where = {replica.id: replica for replica in observed.replicas}
+    keeps = [_drain(step, where) for step in steps if isinstance(step, KeepReplica)]
     stops = [_stop(step) for step in steps if isinstance(step, StopReplica)]
     drains = [_drain(step, where) for step in steps if isinstance(step, DrainReplica)]
     evicts = [_drain(step, where) for step in steps if isinstance(step, EvictReplica)]
     preempts = [_drain(step, where) for step in steps if isinstance(step, PreemptReplica)]
     starts = [_start(step) for step in steps if isinstance(step, StartReplica)]
     for verb, told in (
+        ("keeps", keeps),
         ("stops", stops),
         ("drains", drains),
         ("evicts", evicts),
@@ -67,7 +70,8 @@ def _stop(step: StopReplica) -> str:
 
 
 def _drain(
-    step: DrainReplica | EvictReplica | PreemptReplica, replicas: Mapping[str, Replica]
+    step: DrainReplica | EvictReplica | PreemptReplica | KeepReplica,
+    replicas: Mapping[str, Replica],
 ) -> str:
     replica = replicas.get(step.replica)
     nodes = ", ".join(dict.fromkeys(s.node for s in replica.shards)) if replica else "no node"
@@ -94,8 +98,9 @@ def _nothing(desired: Desired, observed: Observed) -> str:
     if not live:
         why = "no replica is wanted" if desired.models else "the catalog is empty"
         return f"nothing to do: {why}"
-    models = len({one.model for one in live})
-    return f"nothing to do: {counted(len(live), 'replica')} of {counted(models, 'model')} run"
+    models = counted(len({one.model for one in live}), "model")
+    runs = "runs" if len(live) == 1 else "run"
+    return f"nothing to do: {counted(len(live), 'replica')} of {models} {runs}"
 
 
 def _state(replica: Replica) -> str:

@@ -37,14 +37,27 @@ class Standing:
     ready: bool
     reachable: bool
     """Every node of it is ready, so that it can be told to stop."""
-    on_lost: bool
+    lost: tuple[str, ...]
+    """Those of its nodes that are."""
     waited_for: bool
     """A node of it was lost with many others: it counts until that is over."""
+    torn: bool
+    """Some of its nodes are lost and others are not: those hold what it can't use without them."""
     replaced: bool
     """A node of it is lost for so long that another takes its place."""
     on_draining: bool
     outdated: str | None
     """Why it has to be replaced by another, in words; None when it is as wanted."""
+
+    @property
+    def told(self) -> bool:
+        """Say whether it is told to go: as one, or those that can be told where others are lost."""
+        return self.reachable or self.torn
+
+    @property
+    def on_lost(self) -> bool:
+        """Say whether a node of it is lost."""
+        return bool(self.lost)
 
     @property
     def where(self) -> str:
@@ -63,10 +76,15 @@ def standing(replica: Replica, model: Model, fingerprint: str, nodes: Nodes) -> 
     """
     ids = [shard.node for shard in replica.shards]
     there = [nodes.by_id.get(node) for node in ids]
-    lost = any(node is None or node.liveness == LOST for node in there)
+    lost = tuple(
+        name
+        for name, node in dict(zip(ids, there, strict=True)).items()
+        if node is None or node.liveness == LOST
+    )
     on_draining = any(node is not None and node.wish == DRAINING for node in there)
     ready = replica.state == SHARD_READY
-    waited_for = lost and any(node in nodes.lost_together for node in ids)
+    waited_for = bool(lost) and any(node in nodes.lost_together for node in ids)
+    some_there = any(node is not None and node.liveness == READY for node in there)
     return Standing(
         replica=replica,
         leaving=replica.state in LEAVING,
@@ -74,12 +92,19 @@ def standing(replica: Replica, model: Model, fingerprint: str, nodes: Nodes) -> 
         ready=ready,
         serves=ready and not lost,
         reachable=all(node is not None and node.liveness == READY for node in there),
-        on_lost=lost,
+        lost=lost,
         waited_for=waited_for,
-        replaced=lost and not waited_for and _lost_for_good(ids, model, nodes),
+        torn=bool(lost) and some_there and not waited_for,
+        replaced=bool(lost) and not waited_for and _lost_for_good(ids, model, nodes),
         on_draining=on_draining,
-        outdated=_outdated(replica, model, fingerprint, on_draining=on_draining),
+        outdated=_removed(ids, nodes)
+        or _outdated(replica, model, fingerprint, on_draining=on_draining),
     )
+
+
+def _removed(ids: Sequence[str], nodes: Nodes) -> str | None:
+    gone = [node for node in ids if node not in nodes.by_id]
+    return f"{gone[0]} is not in the cluster any more" if gone else None
 
 
 def _lost_for_good(ids: Sequence[str], model: Model, nodes: Nodes) -> bool:

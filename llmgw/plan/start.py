@@ -79,4 +79,9 @@ def _rendezvous(replica: str, placement: Placement) -> Rendezvous | None:
     if len(placement.seats) == 1 or first.address is None:
         return None
     port = _RENDEZVOUS_FIRST + zlib.crc32(replica.encode()) % _RENDEZVOUS_PORTS
-    return Rendezvous(address=first.address, port=port, world=len(placement.seats))
+    return Rendezvous(
+        address=first.address,
+        port=port,
+        world=len(placement.seats),
+        nodes=tuple(seat.node for seat in placement.seats),
+    )

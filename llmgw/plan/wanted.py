@@ -54,10 +54,14 @@ class Group:
     @property
     def to_replace(self) -> int:
         """Return how many may be started now to take the place of old ones: one at a time."""
-        underway = any(not one.ready and not one.on_lost for one in self.good)
-        underway = underway or any(one.reachable for one in self.leaving)
-        begun = underway or not any(not one.waited_for for one in self.old)
+        begun = self.underway or not any(not one.waited_for for one in self.old)
         return int(len(self.good) < self.wanted and not begun and not self.missing)
+
+    @property
+    def underway(self) -> bool:
+        """Say whether one starts, or goes so that another can start."""
+        starts = any(not one.ready and not one.on_lost for one in self.good)
+        return starts or any(one.reachable for one in self.leaving)
 
 
 def profiles(desired: Desired) -> Profiles:
@@ -99,7 +103,9 @@ def group(
 def stops(found: Group, nodes: Nodes, worth: Worth) -> Iterator[tuple[Standing, str]]:
     """Yield the replicas of a profile that are given up now, and why.
 
-    Some of them may be out of reach; they are given up again when their node returns.
+    Some of them may be out of reach; they are given up again when their node returns. One of
+    several nodes can't go on without those that are lost: where another takes its place, the nodes
+    that are there are freed (REC-10).
 
     Args:
         found: the profile's replicas.
@@ -112,8 +118,11 @@ def stops(found: Group, nodes: Nodes, worth: Worth) -> Iterator[tuple[Standing, 
         for one in least_useful_first(found.good, back)[:surplus]:
             yield one, _why_surplus(one, found, back)
     for one in found.old:
-        if not one.ready:
+        if one.torn or not (one.ready or one.waited_for):
             yield one, one.outdated or ""
+    for one in found.away:
+        if one.torn:
+            yield one, f"it is lost with {', '.join(one.lost)}, and another is to take its place"
     serving = [one for one in found.old if one.serves]
     kept = max(0, found.wanted - sum(one.serves for one in found.good))
     for one in least_useful_first(serving, ())[: max(0, len(serving) - kept)]:

@@ -95,7 +95,7 @@ def what_if(snapshot: Snapshot, lost: Iterable[str]) -> WhatIf:
         gives_way=tuple(sorted(gives_way.items())),
         refusals=refusals,
         frozen=frozen,
-        words=_words(models, len(gone), nodes, frozen=frozen),
+        words=_words(snapshot.desired, models, len(gone), nodes, frozen=frozen),
     )
 
 
@@ -115,8 +115,12 @@ def _served(
     return tuple(found)
 
 
-def _words(models: tuple[Served, ...], lost: int, nodes: int, *, frozen: bool) -> str:
+def _words(
+    desired: Desired, models: tuple[Served, ...], lost: int, nodes: int, *, frozen: bool
+) -> str:
     parts = [f"{lost} of {counted(nodes, 'node')} gone"]
+    if desired.settings.serving.stopped:
+        return "; ".join((*parts, "nothing changes: the cluster is stopped, and nothing is served"))
     dark = [one.model for one in models if one.before and not one.end]
     fewer = [
         f"{one.model} ({one.end} of {one.before})" for one in models if 0 < one.end < one.before

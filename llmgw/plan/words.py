@@ -1,6 +1,6 @@
 """How a decision is worded. What people read of a plan is made here and in the filters."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from llmgw.model.device import Device
 
@@ -37,3 +37,13 @@ def some(items: Sequence[str], separator: str = ", ") -> str:
     shown = separator.join(items[:SHOWN])
     rest = len(items) - SHOWN
     return f"{shown} and {rest} more" if rest > 0 else shown
+
+
+def largest(has: Mapping[str, int]) -> str:
+    """Return who has most of something, most first; empty: nobody has any."""
+    return some(most_first(has))
+
+
+def most_first(has: Mapping[str, int]) -> list[str]:
+    """Return who has something, by how much."""
+    return sorted((name for name in has if has[name]), key=lambda name: (-has[name], name))

@@ -47,6 +47,9 @@ def _rendezvous(
     elif meeting.world != len(shards) or meeting.address != nodes[0].address:
         words = f"{replica}: {meeting.world} shards meet at {meeting.address}, not at its rank 0"
         yield Problem(path=path, words=words)
+    elif meeting.nodes and meeting.nodes != tuple(node.id for node in nodes):
+        words = f"{replica}: its shards are told to be on {', '.join(meeting.nodes)}"
+        yield Problem(path=path, words=words)
 
 
 def _classes(

@@ -13,7 +13,7 @@ from llmgw.plan.placement.kinds import mildest
 from llmgw.plan.placement.request import Request
 from llmgw.plan.placement.room import Space, by_number
 from llmgw.plan.records import NEVER, NOT_NOW, NOT_UNLESS_EVICTED, Verdict
-from llmgw.plan.words import counted, gigabytes, some
+from llmgw.plan.words import counted, gigabytes, largest, some
 
 RULE = "devices"
 _MIG = "-mig-"
@@ -212,7 +212,20 @@ def _used(device: Device, request: Request, space: Space) -> _Reason | None:
     if total_bytes < need:
         return _Reason(NEVER, f"{gigabytes(total_bytes)} GB of memory, {needs}")
     words = f"{gigabytes(left)} of {gigabytes(total_bytes)} GB of memory free, {needs}"
-    return _Reason(NOT_NOW, words)
+    return _Reason(NOT_NOW, words + _has_memory(device, space))
+
+
+def _has_memory(device: Device, space: Space) -> str:
+    """Return who has memory of a device that nobody holds, for a sentence."""
+    reading = space.reading(device)
+    has = {
+        f"{one.command or 'a process'} (pid {one.pid})": one.memory_bytes or 0
+        for one in (reading.foreign if reading is not None else None) or ()
+    }
+    if device.unified and device.memory_bytes is None:
+        has |= {one.replica: one.memory_bytes or 0 for one in space.bookings}
+    by = largest(has)
+    return f" (held by {by})" if by else ""
 
 
 def _by_process(process: ForeignProcess, taken: int | None, total: int | None) -> str:

@@ -48,13 +48,29 @@ def place(request: Request, room: Room) -> Placement | Refusal:
 
     Nothing is booked. Of equally good nodes the first by id is taken.
     """
+    found = find(request, room)
+    if found is not None:
+        return found
+    return refuse(request, room)
+
+
+def refuse(request: Request, room: Room) -> Refusal:
+    """Return every node and why it was turned away, for a request that can't be placed."""
+    several = request.profile.nodes > 1
+    return _refusal(request, (refusals if several else _verdicts)(request, room))
+
+
+def find(request: Request, room: Room) -> Placement | None:
+    """Return where one more replica goes; None, without asking why, when it can't be placed."""
     if request.profile.nodes > 1:
         group = find_group(request, room)
-        return _refusal(request, refusals(request, room)) if group is None else seated(group, room)
+        return seated(group, room) if group is not None else None
     name = best(request, room)
-    if name is None:
-        return _refusal(request, _verdicts(request, room))
-    space = room.spaces[name]
+    return placed_on(request, room.spaces[name]) if name is not None else None
+
+
+def placed_on(request: Request, space: Space) -> Placement:
+    """Return what a replica of one node gets of a node on which it fits."""
     return Placement(seats=(_seat(request, space),), scores=scores(request, space))
 
 
@@ -75,8 +91,19 @@ def seated(group: Group, room: Room) -> Placement:
     )
 
 
-def book(replica: str, request: Request, placement: Placement, room: Room) -> None:
-    """Hold what a placement gives to a replica, for the rest of the plan."""
+def book(
+    replica: str, request: Request, placement: Placement, room: Room, *, waits: bool = False
+) -> None:
+    """Hold what a placement gives to a replica, for the rest of the plan.
+
+    Args:
+        replica: its id, or words for one that has none yet.
+        request: what is placed.
+        placement: where.
+        room: is changed.
+        waits: it can't start there yet; what it asks for and does not hold is kept for it too.
+    """
+    asks = request.memory_bytes if waits and request.reserved_bytes is None else None
     for rank, seat in enumerate(placement.seats):
         booking = Booking(
             replica=replica,
@@ -87,6 +114,7 @@ def book(replica: str, request: Request, placement: Placement, room: Room) -> No
             cpu_cores=request.profile.cpu_cores,
             weights=request.weights,
             disk_bytes=request.disk_bytes,
+            asks_bytes=asks,
         )
         room.book(seat.node, booking)
 
@@ -97,7 +125,7 @@ def judge(request: Request, space: Space) -> Candidate:
     Of a replica of several nodes: whether it could take a shard, whatever others can.
     """
     node = space.node.id
-    verdict = request.held_back.get(node) or first_refusal(request, space) or _alone(request, space)
+    verdict = first_refusal(request, space) or request.held_back.get(node) or _alone(request, space)
     if verdict is not None:
         return Candidate(node=node, verdict=verdict)
     return Candidate(

@@ -49,7 +49,8 @@ def rated(request: Request, room: Room) -> dict[str, int | Verdict]:
 
 
 def _turned_away(request: Request, space: Space) -> Verdict | None:
-    return request.held_back.get(space.node.id) or first_refusal(request, space)
+    """Return what the node itself is short of first: after failed starts only what fits waits."""
+    return first_refusal(request, space) or request.held_back.get(space.node.id)
 
 
 def _known(request: Request, room: Room) -> set[str]:

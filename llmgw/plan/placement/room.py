@@ -25,8 +25,8 @@ class Space:
     and that names no device holds them all, and its memory and cores count as all there is.
     """
 
-    __slots__ = ("_free", "ailing", "bookings", "chosen", "cores", "fetching", "foreign", "leaving",
-                 "links", "memory", "models", "node", "room", "taken", "unknown",
+    __slots__ = ("_free", "ailing", "asked", "bookings", "chosen", "cores", "fetching", "foreign",
+                 "leaving", "links", "memory", "models", "node", "room", "taken", "unknown",
                  "unknown_memory", "weights")  # fmt: skip
 
     def __init__(self, room: NodeRoom, leaving: set[str]) -> None:
@@ -38,6 +38,8 @@ class Space:
         self.bookings: list[Booking] = []
         self.memory = 0
         """Bytes of host memory that are booked."""
+        self.asked = 0
+        """Bytes of host memory that wait to be asked for, and are not held by whoever asks."""
         self.cores = 0
         self.unknown: str | None = None
         """A replica of which nobody can say what it uses."""
@@ -67,6 +69,7 @@ class Space:
         """Hold what a shard is given."""
         self.bookings.append(booking)
         self.memory += booking.memory_bytes or 0
+        self.asked = max(self.asked, booking.asks_bytes or 0)
         self.cores += booking.cpu_cores or 0
         if booking.weights is not None and booking.weights not in self.weights:
             self.fetching[booking.weights] = booking.disk_bytes or 0

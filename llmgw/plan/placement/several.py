@@ -69,7 +69,7 @@ def find_group(request: Request, room: Room) -> Group | None:
 
 def refusal_of(request: Request, space: Space, room: Room) -> Verdict | None:
     """Return why one node can't take a shard of the replica, whatever others can."""
-    refused = request.held_back.get(space.node.id) or first_refusal(request, space)
+    refused = first_refusal(request, space) or request.held_back.get(space.node.id)
     if refused is not None:
         return refused
     return not_reached(space, wiring(room, request.profile.fabric))

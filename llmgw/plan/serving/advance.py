@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from llmgw.base.units import show_seconds
 from llmgw.model.catalog import CatalogEntry
 from llmgw.model.jobs import (
     CANCELLED,
@@ -21,7 +22,7 @@ from llmgw.model.jobs import (
     JobStep,
     ServeJob,
 )
-from llmgw.plan.serving import steps, weights
+from llmgw.plan.serving import meanwhile, steps, weights
 from llmgw.plan.serving.records import (
     CATALOG,
     CHECK,
@@ -55,6 +56,7 @@ def begin(job_id: str, spec: ServeJob, *, actor: str, now: float) -> Job:
         actor=actor,
         created=now,
         changed=now,
+        until=_until(spec, now),
         steps=_unbegun(),
         spec=spec,
     )
@@ -75,18 +77,44 @@ def advance(job: Job, seen: Seen, now: float) -> tuple[Job, tuple[Order, ...]]:
         if step is None:
             after = msgspec.structs.replace(after, state=DONE, reason=None)
             break
-        turn = _HANDLERS[step.name](after, step, seen)
+        turn = _turn(after, step, seen)
         if turn.plan_again is not None:
             after = _planned_again(after, turn.plan_again)
             break
         after, orders = _with(after, turn.step), turn.orders
         if turn.step.state == FAILED:
-            after = msgspec.structs.replace(after, state=FAILED, reason=turn.step.reason)
+            after = _failed(after, turn)
         elif turn.step.state not in _OVER:
             break
+    if not after.over and after.until is not None and now >= after.until:
+        after, orders = _too_late(after), ()
     if after != job:
         after = msgspec.structs.replace(after, changed=now)
     return after, orders
+
+
+def _turn(job: Job, step: JobStep, seen: Seen) -> Turn:
+    """Let a step take its turn; one before the catalog's ends where that could not be done."""
+    early = step.name in (PLAN, CHECK, FETCH)
+    changed = steps.changed(job, step, seen) if early else None
+    return changed or _HANDLERS[step.name](job, step, seen)
+
+
+def _failed(job: Job, turn: Turn) -> Job:
+    return msgspec.structs.replace(job, state=FAILED, reason=turn.step.reason, hint=turn.hint)
+
+
+def _too_late(job: Job) -> Job:
+    """Return a job as it is when the time is over that it was given."""
+    step = current(job)
+    words = f"does not serve within {show_seconds(job.spec.within)}"
+    if step is None:
+        return msgspec.structs.replace(job, state=FAILED, reason=words)
+    words = f"{words}: {step.reason}" if step.reason else words
+    if step.name in (PLACE, READY):
+        words = f"{words}; {steps.stays(job.subject)}"
+    step = steps.failed(step, words)
+    return _failed(_with(job, step), Turn(step))
 
 
 def current(job: Job) -> JobStep | None:
@@ -106,7 +134,7 @@ def cancelled(job: Job, entry: CatalogEntry | None, *, actor: str, now: float) -
     words = f"cancelled by {actor}"
     step = current(job)
     past = step is not None and step.name in (CATALOG, PLACE, READY)
-    if past and entry is not None and entry.model == job.spec.model:
+    if past and entry is not None and meanwhile.another(job, entry) is None:
         words = f"{words}; {steps.stays(job.subject)}"
     if step is not None:
         job = _with(job, msgspec.structs.replace(step, state=CANCELLED))
@@ -127,7 +155,24 @@ def retried(job: Job, *, now: float) -> Job:
             job,
             msgspec.structs.replace(step, state=WAITING, progress=None, reason=None, parts=parts),
         )
-    return msgspec.structs.replace(job, state=QUEUED, reason=None, changed=now)
+    until = _until(job.spec, now)
+    return msgspec.structs.replace(
+        job, state=QUEUED, reason=None, hint=None, until=until, changed=now
+    )
+
+
+def hopeless(job: Job, entry: CatalogEntry | None) -> tuple[str, str] | None:
+    """Return why trying a job again is no help, and what is; None when it may be."""
+    step = current(job)
+    if step is not None and step.name in (PLACE, READY):
+        words = meanwhile.gone(job) if entry is None else meanwhile.another(job, entry)
+    else:
+        words = meanwhile.in_the_way(job, entry)
+    return None if words is None else (words, meanwhile.what_to_do(job, entry))
+
+
+def _until(spec: ServeJob, now: float) -> float | None:
+    return None if spec.within is None else now + spec.within
 
 
 def _unbegun() -> tuple[JobStep, ...]:

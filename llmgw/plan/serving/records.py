@@ -17,7 +17,7 @@ from llmgw.model.jobs import JobStep
 from llmgw.model.record import Record
 from llmgw.model.replica import Replica
 from llmgw.plan.modelplan import ModelPlan
-from llmgw.plan.records import Refusal, StartFailure
+from llmgw.plan.records import Candidate, Refusal, StartFailure, Want
 
 PLAN = "plan"
 CHECK = "check source"
@@ -60,12 +60,16 @@ class Seen:
     replicas: tuple[Replica, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     """Of the last plan of the fleet."""
+    wants: tuple[Want, ...] = ()
+    """Of profiles that scale."""
     failures: tuple[StartFailure, ...] = ()
     plan: ModelPlan | None = None
     """Answers `MakePlan`."""
     asked: str | None = None
     """The step that `answers`, by node, belong to."""
     answers: Mapping[str, Answer] = field(default_factory=dict)
+    judged: Mapping[str, tuple[Candidate, ...]] | None = None
+    """Every node's verdict on one more replica, by profile. Answers `JudgeNodes`."""
     not_put: str | None = None
     """Why the catalog did not take the model."""
 
@@ -97,7 +101,13 @@ class Forgive(Record, frozen=True, kw_only=True, tag_field="kind", tag="forgive"
     model: str
 
 
-Order = MakePlan | AskNode | PutModel | Forgive
+class JudgeNodes(Record, frozen=True, kw_only=True, tag_field="kind", tag="judge_nodes"):
+    """Say of each node whether a model that failed to start on others may be tried there."""
+
+    model: str
+
+
+Order = MakePlan | AskNode | PutModel | Forgive | JudgeNodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,3 +118,5 @@ class Turn:
     orders: tuple[Order, ...] = ()
     plan_again: str | None = None
     """Why what was planned does not hold any more."""
+    hint: str | None = None
+    """What to do about a step that failed, where trying it again is no help."""

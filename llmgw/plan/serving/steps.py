@@ -1,6 +1,7 @@
 """The steps `plan`, `catalog`, `place` and `ready`."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from shlex import quote
 
 import msgspec
@@ -9,6 +10,7 @@ from llmgw.model.check import fingerprint
 from llmgw.model.jobs import (
     DONE,
     FAILED,
+    QUEUED,
     RUNNING,
     SKIPPED,
     WAITING,
@@ -21,17 +23,24 @@ from llmgw.model.replica import LEAVING, Replica
 from llmgw.model.shard import FAILED as SHARD_FAILED
 from llmgw.model.shard import READY as SHARD_READY
 from llmgw.model.shard import STOPPED
-from llmgw.plan.backoff import ELSEWHERE_AFTER
+from llmgw.plan.backoff import ELSEWHERE_AFTER, happened
 from llmgw.plan.modelplan import ModelPlan
+from llmgw.plan.placement.place import summary
 from llmgw.plan.records import NOT_NOW, Refusal, StartFailure
-from llmgw.plan.serving.records import Forgive, MakePlan, PutModel, Seen, Turn
+from llmgw.plan.serving import meanwhile
+from llmgw.plan.serving.records import PLACE, Forgive, JudgeNodes, MakePlan, PutModel, Seen, Turn
+from llmgw.plan.serving.resting import awaited, none_awaited
+from llmgw.plan.serving.untried import given_up, may_still_take
 from llmgw.plan.words import counted, some
 
 _NOT_THERE = frozenset({SHARD_FAILED, STOPPED, *LEAVING})
+_STOPPED = "the cluster is stopped; `llmgw start` lets it serve"
 
 
 def plan(job: Job, step: JobStep, seen: Seen) -> Turn:
     """Plan the model, wait while waiting helps, and keep which nodes it takes."""
+    if seen.stopped:
+        return Turn(msgspec.structs.replace(step, state=RUNNING, reason=f"waits: {_STOPPED}"))
     if not seen.settled:
         nodes = some(seen.waiting_for)
         words = f"waits until {nodes} said what they run" if nodes else "the fleet settles"
@@ -66,10 +75,10 @@ def catalog(job: Job, step: JobStep, seen: Seen) -> Turn:
             return Turn(msgspec.structs.replace(step, state=SKIPPED, reason=words))
         progress = JobProgress(words=f"is {version}")
         return Turn(msgspec.structs.replace(step, state=DONE, progress=progress, reason=None))
+    if (turn := changed(job, step, seen)) is not None:
+        return turn
     if seen.not_put is not None:
         return Turn(failed(step, seen.not_put))
-    if (entry.version if entry is not None else 0) != spec.version:
-        return Turn(failed(step, _changed(job, seen)))
     order = PutModel(model=spec.model, expected=spec.version)
     return Turn(msgspec.structs.replace(step, state=RUNNING), (order,))
 
@@ -86,6 +95,14 @@ def ready(job: Job, step: JobStep, seen: Seen) -> Turn:
     return _counted(job, step, seen, serving)
 
 
+def changed(job: Job, step: JobStep, seen: Seen) -> Turn | None:
+    """End a job whose model can't be put into the catalog any more; None: it can be."""
+    words = meanwhile.in_the_way(job, seen.entry)
+    if words is None:
+        return None
+    return Turn(failed(step, words), hint=meanwhile.what_to_do(job, seen.entry))
+
+
 def failed(step: JobStep, words: str) -> JobStep:
     """Return a step that failed."""
     return msgspec.structs.replace(step, state=FAILED, reason=words)
@@ -97,31 +114,70 @@ def stays(model: str) -> str:
 
 
 def _counted(job: Job, step: JobStep, seen: Seen, which: set[str]) -> Turn:
-    model = job.spec.model
-    total = sum(profile.replicas for profile in model.profiles)
-    replicas = _replicas(job, seen)
-    done = 0
-    for profile in model.profiles:
-        here = sum(1 for one in replicas if one.id in which and one.profile == profile.name)
-        done += min(here, profile.replicas)
-    words = f"{done} of {counted(total, 'replica')}"
-    progress = JobProgress(words=words, done=done, total=total)
-    begins = step.state == WAITING
+    """Count replicas against what is wanted now, and go on, wait or fail."""
+    entry = seen.entry
+    words = meanwhile.gone(job) if entry is None else meanwhile.another(job, entry)
+    if entry is None or words is not None:
+        hint = meanwhile.what_to_do(job, entry)
+        return Turn(failed(step, words or ""), hint=hint)
+    awaits = awaited(entry.model, seen)
+    lacks = _lacking(awaits, _replicas(job, seen), which)
+    total = sum(awaits.values())
+    done = total - sum(lacks.values())
+    far = f"{done} of {counted(total, 'replica')}" if total else none_awaited(entry.model)
+    told = [far, meanwhile.note(job, entry)]
+    progress = JobProgress(words="; ".join(filter(None, told)), done=done, total=total)
+    begins = step.state == WAITING and (step.name == PLACE or job.state == QUEUED)
     step = msgspec.structs.replace(step, state=RUNNING, progress=progress, reason=None)
-    if seen.entry is None or seen.entry.model != model:
-        return Turn(failed(step, _changed(job, seen)))
-    if done == total:
+    if done == total and not (seen.stopped and total):
         return Turn(msgspec.structs.replace(step, state=DONE))
-    given_up = [
-        one for one in seen.failures if one.model == model.name and one.count >= ELSEWHERE_AFTER
-    ]
-    if given_up and begins:
+    tired = given_up(job.subject, seen.failures)
+    if tired and begins:
         # They failed before anybody asked for this: it is tried now, and counted from now on.
-        return Turn(step, (Forgive(model=model.name),))
-    if given_up:
-        return Turn(failed(step, f"{_words(given_up[0])}; {stays(model.name)}"))
-    waits = some(list(_waits(job, seen, which)), "; ")
-    return Turn(msgspec.structs.replace(step, reason=waits or None))
+        return Turn(step, (Forgive(model=job.subject),))
+    waits = some([*_waits(job, seen, which), *_passed_over(tired)], "; ")
+    step = msgspec.structs.replace(step, reason=waits or None)
+    if not tired or seen.stopped:
+        return Turn(step)
+    if seen.judged is None:
+        return Turn(step, (JudgeNodes(model=job.subject),))
+    over = _nothing_left(job, seen, [name for name, count in lacks.items() if count], tired)
+    return Turn(step) if over is None else Turn(failed(step, over))
+
+
+def _lacking(
+    awaits: Mapping[str, int], replicas: Sequence[Replica], which: set[str]
+) -> dict[str, int]:
+    """Return how many of each profile are missing among some replicas."""
+    there = Counter(one.profile for one in replicas if one.id in which)
+    return {profile: max(0, count - there[profile]) for profile, count in awaits.items()}
+
+
+def _nothing_left(
+    job: Job, seen: Seen, lacking: Sequence[str], tired: Sequence[StartFailure]
+) -> str | None:
+    """Return why a profile will not start wherever it is tried; None while anything is left.
+
+    Left is a node that fits, or will once something is over; and one on which it is being tried,
+    unless it failed there too often before.
+    """
+    worn = {one.node for one in tired}
+    for profile in lacking:
+        tried = [
+            one
+            for one in _replicas(job, seen)
+            if one.profile == profile
+            and one.state != SHARD_READY
+            and not worn & {shard.node for shard in one.shards}
+        ]
+        candidates = (seen.judged or {}).get(profile, ())
+        if tried or any(map(may_still_take, candidates)):
+            continue
+        others = [one for one in candidates if one.node not in worn]
+        words = some(list(_words(tired)), "; ")
+        elsewhere = f"; nowhere else: {summary(others)}" if others else ""
+        return f"{words}{elsewhere}; {stays(job.subject)}"
+    return None
 
 
 def _replicas(job: Job, seen: Seen) -> tuple[Replica, ...]:
@@ -144,7 +200,7 @@ def _replicas(job: Job, seen: Seen) -> tuple[Replica, ...]:
 
 def _waits(job: Job, seen: Seen, which: set[str]) -> Iterator[str]:
     if seen.stopped:
-        yield "the cluster is stopped; `llmgw start` lets it serve"
+        yield _STOPPED
         return
     for refusal in seen.refusals:
         if refusal.model == job.spec.model.name:
@@ -154,18 +210,19 @@ def _waits(job: Job, seen: Seen, which: set[str]) -> Iterator[str]:
             yield f"{one.id} is {one.state or 'not heard of yet'}"
 
 
-def _words(failure: StartFailure) -> str:
-    return f"{failure.node}: failed to start it {failure.count} times: {failure.words}"
+def _passed_over(tired: Sequence[StartFailure]) -> Iterator[str]:
+    if tired:
+        nodes = some([one.node for one in tired])
+        yield f"tried elsewhere: {nodes} passed over after {ELSEWHERE_AFTER} failed starts"
 
 
-def _changed(job: Job, seen: Seen) -> str:
-    name, entry = job.spec.model.name, seen.entry
-    if entry is None:
-        return f"{name} was taken out of the catalog since the job began"
-    return (
-        f"{name} is at version {entry.version} of {entry.changed_by} now, which is not what this "
-        f"job serves; look at it, then serve it anew: llmgw ctl model show {quote(name)}"
-    )
+def _words(tired: Sequence[StartFailure]) -> Iterator[str]:
+    """Yield what happened, once where several nodes say the same."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for one in tired:
+        alike.setdefault((happened(one), one.words), []).append(one.node)
+    for (what, words), nodes in alike.items():
+        yield f"{some(nodes)}: {what}{' each' if len(nodes) > 1 else ''}: {words}"
 
 
 def _waiting_helps(refusal: Refusal) -> bool:

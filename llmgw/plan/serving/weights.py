@@ -16,6 +16,7 @@ from llmgw.model.jobs import (
 )
 from llmgw.model.jobs import FAILED as STEP_FAILED
 from llmgw.model.shard import Progress
+from llmgw.plan.scaling import on_demand
 from llmgw.plan.serving.records import Answer, AskNode, CannotFetch, Seen, Silent, Turn
 from llmgw.plan.words import counted, some
 
@@ -46,7 +47,10 @@ def fetch(job: Job, step: JobStep, seen: Seen) -> Turn:
 def _nothing_to_do(job: Job, parts: Sequence[JobPart]) -> str | None:
     if job.spec.model.source is None:
         return "its engine needs no weights"
-    return None if parts else "no replica has to be started for it"
+    if parts:
+        return None
+    nothing = "no replica has to be started for it"
+    return f"{nothing} yet" if any(map(on_demand, job.spec.model.profiles)) else nothing
 
 
 def _skipped(step: JobStep, words: str) -> JobStep:

@@ -24,6 +24,7 @@ from llmgw.plan.records import (
     Drain,
     DrainReplica,
     EvictReplica,
+    KeepReplica,
     Load,
     MassLoss,
     NodeRoom,
@@ -34,7 +35,8 @@ from llmgw.plan.records import (
     StartReplica,
     StopReplica,
 )
-from llmgw.plan.scaling import Key, Scale, scale, wants
+from llmgw.plan.scaling import Key, Scale, wants
+from llmgw.plan.waking import woken
 from llmgw.plan.words import device_name
 
 GB = 10**9
@@ -266,6 +268,7 @@ class Fleet:
                     words=words,
                     lasts=self.now - since,
                     told=name in self.told_to_stop,
+                    told_before=name in self.told_to_stop,
                 )
                 for name, (since, words) in sorted(self.drains.items())
             ),
@@ -312,16 +315,17 @@ class Fleet:
         self.number += 1
         desired, observed = self.desired(), self.observed()
         if self.settled:
-            self.scales = scale(self.scales, desired, observed, self.now, self.now)
+            ids = itertools.count(1)
+            self.scales = woken(
+                self.scales,
+                desired,
+                observed,
+                self.now,
+                self.now,
+                lambda told: self._decided(told, observed, lambda name: f"{name}-{next(ids)}"),
+            )
             desired = self.desired()
-        plan = reconcile(
-            desired,
-            observed,
-            self.now,
-            number=self.number,
-            parent=self.number - 1 or None,
-            new_id=self._new_id,
-        )
+        plan = self._decided(desired, observed, self._new_id)
         self._write_down(plan)
         assert check(plan, desired, observed) == ()
         return plan
@@ -335,23 +339,28 @@ class Fleet:
                     self._stop(step)
                 case DrainReplica() | EvictReplica() | PreemptReplica():
                     self._drain(step.replica, step.words)
+                case KeepReplica():
+                    self._go_on(step.replica)
 
     def turn(self) -> Plan:
         """Decide and carry out; then deciding again finds nothing more to do."""
         plan = self.plan()
         self.apply(plan)
-        again = reconcile(
-            self.desired(),
-            self.observed(),
-            self.now,
-            number=self.number + 1,
-            parent=self.number,
-            new_id=lambda name: f"{name}-again",
-        )
+        again = self._decided(self.desired(), self.observed(), lambda name: f"{name}-again")
         assert again.steps == (), again.sentence
         return plan
 
     # Inside.
+
+    def _decided(self, desired: Desired, observed: Observed, new_id: Callable[[str], str]) -> Plan:
+        return reconcile(
+            desired,
+            observed,
+            self.now,
+            number=self.number,
+            parent=self.number - 1 or None,
+            new_id=new_id,
+        )
 
     def _new_id(self, name: str) -> str:
         return f"{name}-{next(self._ids):06}"
@@ -409,6 +418,12 @@ class Fleet:
         self.replicas[replica] = msgspec.structs.replace(known, state="draining")
         self.drains.setdefault(replica, (self.now, words))
 
+    def _go_on(self, replica: str) -> None:
+        """Return it to the routes."""
+        known = self.replicas[replica]
+        self.replicas[replica] = msgspec.structs.replace(known, state=READY)
+        del self.drains[replica]
+
     def _stop(self, step: StopReplica) -> None:
         """Tell its nodes; of a failed replica the stop of what is left is reported at once."""
         known = self.replicas[step.replica]
@@ -456,14 +471,13 @@ class Fleet:
                     where = ", ".join(f"{rank} on {node}" for node, rank in step.shards)
                     self.told.append(f"  stop {step.replica} (shard {where})")
                     self.told.append(f"    {step.words}")
-                case DrainReplica():
-                    self.told.append(f"  drain {step.replica}")
+                case EvictReplica() | PreemptReplica():
+                    verb = "evict" if isinstance(step, EvictReplica) else "pre-empt"
+                    self.told.append(f"  {verb} {step.replica} for {step.gives_way_to[0]}")
                     self.told.append(f"    {step.words}")
-                case EvictReplica():
-                    self.told.append(f"  evict {step.replica} for {step.gives_way_to[0]}")
-                    self.told.append(f"    {step.words}")
-                case PreemptReplica():
-                    self.told.append(f"  pre-empt {step.replica} for {step.gives_way_to[0]}")
+                case DrainReplica() | KeepReplica():
+                    verb = "drain" if isinstance(step, DrainReplica) else "keep"
+                    self.told.append(f"  {verb} {step.replica}")
                     self.told.append(f"    {step.words}")
         for refusal in plan.refusals:
             self.told.append(f"  refused {refusal.model}/{refusal.profile}")

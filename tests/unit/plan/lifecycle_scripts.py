@@ -2,7 +2,15 @@
 
 import msgspec
 
-from llmgw.model.catalog import BETTER, ORIGINAL, REPLACE, Disconnect, Scaling
+from llmgw.model.catalog import (
+    BETTER,
+    ORIGINAL,
+    REPLACE,
+    Disconnect,
+    Model,
+    Profile,
+    Scaling,
+)
 from llmgw.model.fabric import Port
 from llmgw.model.node import WeightsHeld
 from llmgw.model.shard import FAILED, READY
@@ -200,6 +208,7 @@ def scaled_to_zero_and_back() -> Fleet:
     fleet.serve(model("qwen", gpus=1, scaling=Scaling(idle_stop=600)))
     fleet.turn()
     fleet.all_ready()
+    fleet.turn()
     fleet.wait(599)
     fleet.turn()
     fleet.wait(1)
@@ -210,6 +219,70 @@ def scaled_to_zero_and_back() -> Fleet:
     fleet.turn()
     fleet.all_ready()
     fleet.waiting("qwen", 0)
+    fleet.turn()
+    return fleet
+
+
+def last_replica_until_it_is_idle() -> Fleet:
+    fleet = Fleet()
+    fleet.join(node("gpu-01", devices=2))
+    fleet.serve(model("qwen", gpus=1, replicas=0, max_replicas=1, scaling=Scaling(idle_stop=3600)))
+    fleet.serve(model("gemma", gpus=1, replicas=0, max_replicas=1))
+    fleet.turn()
+    for name in ("qwen", "gemma"):
+        fleet.waiting(name, 1)
+    fleet.turn()
+    fleet.all_ready()
+    for name in ("qwen", "gemma"):
+        fleet.waiting(name, 0)
+    fleet.turn()
+    for seconds in (299, 1, 3299, 1):
+        fleet.wait(seconds)
+        fleet.turn()
+        fleet.all_stopped()
+    return fleet
+
+
+def two_profiles_for_a_request() -> Fleet:
+    fleet = Fleet()
+    fleet.join(node("cpu-01"))
+    profiles = (
+        Profile(name="gpu", engine="simulated", gpus=1, replicas=0, max_replicas=1),
+        Profile(name="cpu", engine="simulated", replicas=0, max_replicas=1, cpu_cores=4),
+    )
+    fleet.serve(Model(name="qwen", profiles=profiles))
+    fleet.turn()
+    fleet.waiting("qwen", 1)
+    fleet.turn()
+    fleet.all_ready()
+    fleet.waiting("qwen", 0)
+    fleet.join(node("gpu-01", devices=1))
+    fleet.turn()
+    fleet.wait(300)
+    fleet.turn()
+    fleet.all_stopped()
+    fleet.waiting("qwen", 1)
+    fleet.turn()
+    return fleet
+
+
+def no_profile_for_a_request() -> Fleet:
+    fleet = Fleet()
+    fleet.join(node("cpu-01", cpus=2))
+    profiles = (
+        Profile(name="gpu", engine="simulated", gpus=1, replicas=0, max_replicas=1),
+        Profile(name="cpu", engine="simulated", replicas=0, max_replicas=1, cpu_cores=4),
+    )
+    fleet.serve(Model(name="qwen", profiles=profiles))
+    fleet.turn()
+    fleet.waiting("qwen", 1)
+    fleet.turn()
+    fleet.waiting("qwen", 0)
+    fleet.wait(100)
+    fleet.turn()
+    fleet.join(node("cpu-02", cpus=16))
+    fleet.turn()
+    fleet.all_ready()
     fleet.turn()
     return fleet
 
@@ -225,4 +298,7 @@ SCRIPTS = (
     edit_in_the_middle_of_a_roll,
     scaled_by_load,
     scaled_to_zero_and_back,
+    last_replica_until_it_is_idle,
+    two_profiles_for_a_request,
+    no_profile_for_a_request,
 )

@@ -13,11 +13,13 @@ from llmgw.plan.records import (
     Assignment,
     Booking,
     EvictReplica,
+    KeepReplica,
     NodeRoom,
     Observed,
     Plan,
     PreemptReplica,
     StartReplica,
+    Step,
     StopReplica,
 )
 from tests.unit.plan.fleet import Fleet, gpu, mig, model, node
@@ -58,7 +60,7 @@ def stop(replica: str, *shards: tuple[str, int]) -> StopReplica:
     return StopReplica(replica=replica, shards=shards, words="")
 
 
-def found(one: Fleet, *steps: StartReplica | StopReplica, observed: Observed | None = None) -> str:
+def found(one: Fleet, *steps: Step, observed: Observed | None = None) -> str:
     plan = Plan(number=1, parent=None, steps=steps, sentence="")
     problems = check(plan, one.desired(), observed or one.observed())
     assert all(problem.path for problem in problems)
@@ -228,8 +230,7 @@ def wide(*nodes: str, world: int | None = None, at: str = "192.0.2.1", **spec) -
             start(node_=name, devices=(f"GPU-{name}-0",), rank=rank).shards[0],
             spec=msgspec.structs.replace(
                 start(node_=name, devices=(f"GPU-{name}-0",), rank=rank).shards[0].spec,
-                rendezvous=meeting,
-                **spec,
+                **{"rendezvous": meeting, **spec},
             ),
         )
         for rank, name in enumerate(nodes)
@@ -276,6 +277,12 @@ def test_shards_meet_at_rank_0_on_different_nodes_and_have_one_class():
         one, wide("a", "b", at="198.51.100.9")
     )
     assert "3 shards meet" in found(one, wide("a", "b", world=3))
+    told = wide("a", "b").shards[0].spec.rendezvous
+    assert told is not None
+    right = msgspec.structs.replace(told, nodes=("a", "b"))
+    assert found(one, wide("a", "b", rendezvous=right)) == ""
+    wrong = msgspec.structs.replace(told, nodes=("b", "a"))
+    assert found(one, wide("a", "b", rendezvous=wrong)) == "new: its shards are told to be on b, a"
     assert "has two shards on one node" in found(one, wide("a", "a"))
     other = msgspec.structs.replace(gpu("b", 0, "a100-80g"))
     one.change_inventory("b", devices=(other,))
@@ -325,3 +332,21 @@ def test_nothing_gives_way_to_what_is_not_above_it(step, priority: int, sound: b
     assert (found(one, way) == "") is sound
     gone = step(replica="qwen-000001", gives_way_to=("nobody", "default"), words="")
     assert "gives way to nobody, not in the catalog" in found(one, gone)
+
+
+def test_only_what_was_given_up_and_not_told_to_stop_goes_on():
+    one = fleet()
+    one.turn()
+    one.all_ready()
+    keep = KeepReplica(replica="qwen-000001", words="")
+    assert found(one, keep) == "qwen-000001 was not given up"
+    one.drains["qwen-000001"] = (one.now, "why")
+    assert found(one, keep) == ""
+    one.told_to_stop.add("qwen-000001")
+    assert found(one, keep) == "qwen-000001 was told to stop"
+    one.told_to_stop.clear()
+    one.stop_cluster()
+    assert "goes on while the cluster is stopped" in found(one, keep)
+    one.stop_cluster(stopped=False)
+    one.withdraw("qwen")
+    assert found(one, keep) == "qwen-000001 is of no model in the catalog"

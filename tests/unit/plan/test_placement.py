@@ -1,5 +1,7 @@
 """What each rule of placement says, and which devices and nodes are taken."""
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
@@ -23,7 +25,7 @@ from llmgw.plan.records import (
     Refusal,
     Verdict,
 )
-from tests.unit.plan.fleet import H100, gpu, mig, model, node
+from tests.unit.plan.fleet import GB, H100, gpu, mig, model, node
 
 
 def room(*nodes: Node, **bookings: tuple[Booking, ...]) -> Room:
@@ -76,9 +78,14 @@ def test_of_equal_nodes_the_first_by_id_is_taken_whatever_the_order_they_come_in
     [
         ({"liveness": None}, NOT_NOW, "n: has not reported since the control plane started"),
         ({"liveness": "unreachable"}, NOT_NOW, "n: is unreachable; nothing new is placed there"),
-        ({"liveness": "lost"}, NEVER, "n: is lost; nothing new is placed there"),
+        ({"liveness": "lost"}, NOT_NOW, "n: is lost; nothing new is placed there"),
         ({"wish": "cordoned"}, NEVER, "n: is cordoned"),
         ({"wish": "draining"}, NEVER, "n: is draining"),
+        (
+            {"wish": "cordoned", "liveness": "lost"},
+            NEVER,
+            "n: is cordoned, is lost; nothing new is placed there",
+        ),
     ],
 )
 def test_a_node_that_is_not_ready_or_taken_out_is_turned_away(fields, kind: str, words: str):
@@ -91,7 +98,12 @@ def test_a_node_that_is_not_ready_or_taken_out_is_turned_away(fields, kind: str,
     [
         (8, 0, NEVER, "gpu-03: 8 GB of memory, needs 24"),
         (7.6, 0, NEVER, "gpu-03: 7.6 GB of memory, needs 24"),
-        (64, 44.5, NOT_UNLESS_EVICTED, "gpu-03: 19.5 of 64 GB of memory free, needs 24"),
+        (
+            64,
+            44.5,
+            NOT_UNLESS_EVICTED,
+            "gpu-03: 19.5 of 64 GB of memory free, needs 24: 44.5 GB held by x",
+        ),
     ],
 )
 def test_memory_is_refused_with_what_there_is_and_what_is_needed(
@@ -119,9 +131,58 @@ def test_cores_are_reserved_out_of_the_nodes():
     verdict = turned_away(wanted("m2", cpu_cores=6), there)
     assert (verdict.kind, verdict.words) == (
         NOT_UNLESS_EVICTED,
-        "n: 2 of 8 CPU cores free, needs 6",
+        "n: 2 of 8 CPU cores free, needs 6: 6 cores held by r1",
     )
     assert turned_away(wanted(cpu_cores=9), there).words == "n: 8 CPU cores, needs 9"
+
+
+def test_who_holds_what_is_missing_is_named_the_largest_first():
+    sizes = {f"r{number:02}": (number % 5 + 1) * GB for number in range(20)}
+    bookings = tuple(held(name, memory=size, cores=1) for name, size in sizes.items())
+    there = room(node("n", memory_gb=64, cpus=24), n=bookings)
+    there.spaces["n"].leaving.add("r09")
+    memory = turned_away(wanted(min_memory_gb=10), there)
+    assert memory.words == (
+        "n: 4 of 64 GB of memory free, needs 10: 5 GB held by r04; "
+        "5 GB held by r09, which is stopping; 5 GB held by r14 and 14 more"
+    )
+    assert memory.kind == NOT_UNLESS_EVICTED
+    assert len(memory.reasons) == 17
+    assert memory.reasons[-1] == "4 GB held by 4 others"
+    cores = turned_away(wanted(cpu_cores=6), there)
+    assert cores.words.startswith("n: 4 of 24 CPU cores free, needs 6: 1 core held by r00; ")
+
+
+def test_memory_of_a_device_names_the_processes_that_have_it():
+    xorg = ForeignProcess(pid=7, kind="graphics", command="Xorg", memory_bytes=5 * GB)
+    reading = DeviceSample(uuid="GPU-n-0", memory_used_bytes=5 * GB, foreign=(xorg,))
+    one = NodeRoom(node=node("n", devices=1), readings=(reading,))
+    asked = replace(wanted(gpus=1), device_memory_bytes=78 * GB)
+    verdict = turned_away(asked, Room(Observed(nodes=(one,), replicas=())))
+    assert verdict.words.endswith("75 of 80 GB of memory free, needs 78 (held by Xorg (pid 7))")
+
+
+@pytest.mark.parametrize(
+    ("there", "asks", "rule"),
+    [
+        ({"liveness": "lost"}, {"gpus": 1}, "devices"),
+        ({"liveness": "unreachable"}, {"min_memory_gb": 500}, "memory"),
+        ({"liveness": None}, {"node_selector": {"zone": "b"}}, "labels"),
+        ({"liveness": "lost", "wish": "draining"}, {}, "state"),
+    ],
+)
+def test_waiting_for_a_node_helps_nothing_where_it_could_never_take_the_replica(
+    there, asks, rule: str
+):
+    verdict = turned_away(wanted(**asks), room(node("n", **there)))
+    assert (verdict.kind, verdict.rule) == (NEVER, rule)
+
+
+def test_leaving_helps_nothing_where_something_else_is_never_there():
+    there = room(node("n", memory_gb=8, devices=1), n=(held("x", "GPU-n-0"),))
+    verdict = turned_away(wanted(gpus=1, min_memory_gb=24), there)
+    assert (verdict.kind, verdict.rule) == (NEVER, "memory")
+    assert turned_away(wanted(gpus=1), there).kind == NOT_UNLESS_EVICTED
 
 
 def test_a_node_that_says_neither_memory_nor_cores_is_usable():

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from llmgw.local.demo_model import simulated
-from llmgw.model.catalog import Model, PathSource, Profile, UrlSource
+from llmgw.model.catalog import Model, PathSource, Profile, Scaling, UrlSource
 from llmgw.model.node import Host, Node, WeightsHeld
 from llmgw.model.shape import AttentionLayers, ModelShape
 from llmgw.model.weights import cache_name
@@ -61,6 +61,23 @@ def test_it_says_which_node_and_devices_each_replica_takes() -> None:
     assert sorted(seats) == [("a", ("gpu0", "gpu1")), ("b", ("gpu0", "gpu1"))]
     assert answer.words == "starts 2 replicas: a [gpu0 gpu1], b [gpu0 gpu1]"
     assert all("scores best" in one.words for one in answer.starts)
+
+
+def test_on_a_stopped_cluster_it_says_what_would_be_started_once_it_serves_again() -> None:
+    made = on(fleet(node("a", devices=2), node("b", devices=2)), model("old", gpus=2))
+    running = plan(made, model("m", gpus=2))
+    made.stop_cluster()
+    answer = plan(made, model("m", gpus=2))
+    assert answer.words == (
+        "the cluster is stopped, and once `llmgw start` lets it serve: starts 1 replica: "
+        "b [gpu0 gpu1]"
+    )
+    assert (answer.starts, answer.fits) == (running.starts, True)
+    again = plan(made, model("old", gpus=2))
+    assert [one.shards[0].node for one in again.starts] == ["a"], "all of it is started anew"
+    full = plan(made, model("m", gpus=2, replicas=2))
+    assert not full.fits, "what is stopped comes back too, and takes its place"
+    assert "can't place" in full.words
 
 
 def test_what_is_short_is_said_of_every_node() -> None:
@@ -138,12 +155,6 @@ def test_what_is_starting_and_what_is_leaving_is_taken_as_done() -> None:
     there.withdraw("old")
     there.apply(there.plan())
     assert plan(there, model("m", gpus=2)).fits
-
-
-def test_a_cluster_that_is_stopped_starts_nothing() -> None:
-    there = fleet(node("a", devices=1))
-    there.stop_cluster()
-    assert plan(there, model("m", gpus=1)).starts == ()
 
 
 def test_what_is_wrong_as_it_is_written_is_said_first() -> None:
@@ -254,3 +265,103 @@ def test_a_card_that_is_too_small_for_its_weights_is_refused_with_both_numbers()
     assert "8 GB" in words
     assert "needs 9" in words
     assert plan(fleet(node("a", inventory=held), node("b", devices=1)), one).fits
+
+
+def rests(**more) -> Model:
+    return model("m", **{"gpus": 1, "replicas": 0, "max_replicas": 2, **more})
+
+
+def test_a_model_that_a_request_starts_says_so_and_what_that_takes() -> None:
+    answer = plan(fleet(node("a", devices=1)), rests())
+    assert (answer.fits, answer.starts, answer.gives_up) == (True, (), ())
+    assert answer.words == (
+        "no replica until the first request comes, which starts 1 replica: a [gpu0]"
+    )
+    request = answer.first_request
+    assert request is not None
+    assert [one.shards[0].devices for one in request.starts] == [("gpu0",)]
+    assert "a request waits for it" in request.starts[0].words
+    (profile,) = answer.profiles
+    assert (profile.wanted, profile.there) == (0, 0)
+    assert profile.rests == (
+        "its last replica goes when nothing was asked of it for 5m00s (scaling.down_window; "
+        "scaling.idle_stop says another time), and a request starts 1 replica"
+    )
+
+
+def test_what_the_first_request_needs_is_what_it_would_take_then() -> None:
+    there = on(fleet(node("a", devices=1)), model("low", gpus=1, priority=0))
+    answer = plan(there, rests(priority=10, source=URL, engine="llamacpp"))
+    request = answer.first_request
+    assert request is not None
+    assert [one.model for one in request.gives_up] == ["low"]
+    assert (request.download_bytes, answer.gives_up, answer.download_bytes) == (None, (), 0)
+    held = {"weights": holds(cache_name(URL))["weights"]}
+    there = fleet(node("a", inventory=held), node("b", devices=1))
+    request = plan(there, rests(source=URL, engine="llamacpp")).first_request
+    assert request is not None
+    assert request.download_bytes == 9 * GB
+
+
+def test_a_first_request_that_finds_no_place_is_told_before_it_comes() -> None:
+    answer = plan(fleet(node("a")), rests())
+    assert not answer.fits
+    assert answer.words == (
+        "no replica until a request comes, and then: "
+        "can't place default: a: no GPU, needs 1 (has no devices)"
+    )
+    assert answer.profiles[0].refusal is None, "none is wanted now"
+
+
+def test_the_first_request_starts_the_first_profile_that_fits() -> None:
+    gpu, cpu = (
+        Profile(name=name, engine="simulated", gpus=gpus, replicas=0, max_replicas=1)
+        for name, gpus in (("gpu", 1), ("cpu", 0))
+    )
+    answer = plan(fleet(node("a")), Model(name="m", profiles=(gpu, cpu)))
+    request = answer.first_request
+    assert request is not None
+    assert [one.profile for one in request.starts] == ["cpu"]
+    assert [one.profile for one in request.refusals] == ["gpu"]
+    assert answer.fits
+
+
+def test_what_runs_on_demand_stays_and_what_rests_is_not_started_by_a_plan() -> None:
+    stops = model("m", gpus=1, scaling=Scaling(idle_stop=600))
+    for one in (rests(), stops):
+        there = fleet(node("a", devices=1))
+        there.serve(one)
+        there.turn()
+        there.waiting("m", 1)
+        there.turn()
+        there.all_ready()
+        there.waiting("m", 0)
+        there.turn()
+        assert plan(there, one).words == "changes nothing that runs"
+        there.wait(1000)
+        there.turn()
+        there.all_stopped()
+        answer = plan(there, one)
+        assert (answer.starts, answer.first_request is not None) == ((), True)
+
+
+def test_fewer_wanted_until_a_request_comes_keep_the_last_until_it_is_idle() -> None:
+    there = on(fleet(node("a", devices=4)), model("m", gpus=1, replicas=3))
+    answer = plan(there, rests())
+    assert (len(answer.gives_up), answer.profiles[0].there, answer.first_request) == (1, 2, None)
+
+
+def test_a_model_that_nothing_starts_says_so() -> None:
+    answer = plan(fleet(node("a", devices=1)), rests(max_replicas=None))
+    assert answer.words == "no replica of it is wanted, and no request starts one"
+    assert answer.profiles[0].rests == (
+        "it has no replica, and no request starts one: max_replicas allows it"
+    )
+    there = on(fleet(node("a", devices=1)), model("m", gpus=1))
+    answer = plan(there, rests(max_replicas=None))
+    assert answer.words == ("gives up m-000001 (no replica of it is wanted); no request starts one")
+
+
+def test_of_a_model_that_always_runs_no_request_is_spoken() -> None:
+    answer = plan(fleet(node("a", devices=1)), model("m", gpus=1))
+    assert (answer.first_request, answer.profiles[0].rests) == (None, "")

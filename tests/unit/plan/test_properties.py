@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from llmgw.model.catalog import BETTER, ORIGINAL, REPLACE, Disconnect, Scaling
 from llmgw.model.device import DeviceSample, ForeignProcess
 from llmgw.model.shard import FAILED, STOPPED, STUCK
+from llmgw.plan.records import EvictReplica, PreemptReplica, StartReplica
 from tests.unit.plan.fleet import Fleet, gpu, mig, model, node
 
 NODES = ("n1", "n2", "n3", "n4")
@@ -194,9 +195,13 @@ class Settled(AnyFleet):
         fleet.queued.clear()
         fleet.stop_cluster(stopped=False)
         plan = None
+        started: set[str] = set()
         for turn in range(60):
             fleet.wait(400)
             plan = fleet.turn()
+            gone = {s.replica for s in plan.steps if isinstance(s, EvictReplica | PreemptReplica)}
+            assert not gone & started, "nothing happened, and what was just started has to go"
+            started |= {s.replica for s in plan.steps if isinstance(s, StartReplica)}
             fleet.all_stopped()
             fleet.all_ready()
             if not plan.steps and not self.replicas("starting", "draining") and turn > 2:

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from llmgw.model.device import DeviceSample, ForeignProcess
 from llmgw.model.fabric import Port
 from llmgw.model.node import WeightsHeld
 from llmgw.model.replica import Replica, ReplicaShard
@@ -201,6 +202,35 @@ def test_explain_says_of_every_node_what_placement_would():
     assert told[0].devices == ("GPU-n1-0",)
     assert set(told[0].scores) == {"spread", "weights", "fit", "memory"}
     assert "failed to start it 2 times (out of memory)" in told[3].verdict.words
+
+
+def test_explain_says_of_failed_starts_what_a_pass_does_with_them():
+    """Where nothing else fits it is tried again; that it waits is said only while it does."""
+    fleet = Fleet()
+    fleet.join(node("n1", devices=1), node("n2", devices=1))
+    one = model("qwen", gpus=1)
+    fleet.serve(one)
+    fleet.failures["qwen", "n1"] = StartFailure(
+        model="qwen", node="n1", count=3, last=fleet.now, words="bad file"
+    )
+
+    def told() -> list[tuple[str, str]]:
+        found = explain(one, one.profiles[0], fleet.desired(), fleet.observed(), fleet.now)
+        return [(c.verdict.kind, c.verdict.words) for c in found]
+
+    failed = "n1: failed to start it 3 times (bad file)"
+    assert told() == [("not_now", f"{failed}; waits 20s before the next try"), ("fits", "")]
+    fleet.wait(20)
+    assert told() == [
+        ("not_now", f"{failed}; is taken again where no other node fits"),
+        ("fits", ""),
+    ]
+    fleet.change("n2", liveness="lost")
+    lost = ("not_now", "n2: is lost; nothing new is placed there")
+    assert told() == [("fits", ""), lost]
+    fleet.readings["n1"] = (DeviceSample(uuid="GPU-n1-0", foreign=(ForeignProcess(pid=1),)),)
+    used = "n1: 0 of 1 GPU free, needs 1: gpu0 used by a process (pid 1), not llmgw's"
+    assert told() == [("not_now", used), lost]
 
 
 def test_no_outdated_replica_is_stopped_while_its_successor_waits_on_another_node():

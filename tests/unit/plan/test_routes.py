@@ -2,10 +2,19 @@
 
 import msgspec
 
+from llmgw.model.catalog import Model, Profile, Scaling
 from llmgw.model.gateway import Endpoint, Route
 from llmgw.model.replica import Replica
 from llmgw.model.shard import FAILED
-from llmgw.plan.records import Refusal
+from llmgw.plan.records import (
+    NEVER,
+    NOT_NOW,
+    NOT_UNLESS_EVICTED,
+    Candidate,
+    Refusal,
+    Verdict,
+    Want,
+)
 from llmgw.plan.routes import routes
 from tests.unit.plan.fleet import Fleet, model, node
 
@@ -124,17 +133,17 @@ def test_routes_come_by_name_one_a_model_of_the_catalog_and_none_else():
     ]
 
 
-def test_the_reason_is_what_was_refused_then_what_starts_then_what_failed():
+def test_the_reason_is_what_starts_then_what_was_refused_then_what_failed():
     one = Fleet()
     one.join(node("n1"))
     one.serve(model("qwen"))
     assert route(one).reason == "not started yet"
     plan = one.plan()
     one.apply(plan)
-    assert route(one).reason == "starting: qwen-000001 is starting on n1"
+    refusal = Refusal(model="qwen", profile="default", candidates=(), words="n1: too small")
+    assert route(one, (refusal,)).reason == "starting: qwen-000001 is starting on n1"
     one.state("qwen-000001", FAILED, "out of memory")
     assert route(one).reason == "qwen-000001 failed: out of memory"
-    refusal = Refusal(model="qwen", profile="default", candidates=(), words="n1: too small")
     assert route(one, (refusal,)).reason == "can't be placed: n1: too small"
 
 
@@ -158,3 +167,106 @@ def test_a_replica_of_several_nodes_is_reached_at_its_first_shard():
     assert [e.node for e in route(one).endpoints] == ["n1"]
     one.change("n2", liveness="lost")
     assert [e.last_resort for e in route(one).endpoints] == [True]
+
+
+ON_DEMAND = Profile(engine="simulated", replicas=0, max_replicas=1)
+RESTS = Want(model="qwen", profile="default", replicas=0, words="nothing is asked of it")
+
+
+def asked(
+    one: Fleet, *wants: Want, refusals: tuple[Refusal, ...] = (), profiles=(ON_DEMAND,)
+) -> Route:
+    """Return the route of a model that a request starts, as scaling looks at it."""
+    one.serve(Model(name="qwen", profiles=profiles))
+    (found,) = routes(
+        one.replicas.values(),
+        one.nodes.values(),
+        one.desired().models,
+        one.settings,
+        key=lambda replica: None,
+        refusals=refusals,
+        wants=wants,
+    )
+    return found
+
+
+def refused(profile: str, kind: str, rule: str = "devices") -> Refusal:
+    verdict = Verdict(kind=kind, rule=rule, words="n1: too small")
+    candidates = (Candidate(node="n1", verdict=verdict),)
+    return Refusal(model="qwen", profile=profile, candidates=candidates, words="n1: too small")
+
+
+def runs(state: str) -> Fleet:
+    one = fleet(replicas=1)
+    change(one, "qwen-000001", state=state)
+    return one
+
+
+def test_what_a_request_starts_says_so_before_scaling_has_looked_at_it():
+    """While a cluster settles nobody has counted; what runs already counts as wanted."""
+    found = asked(Fleet())
+    assert (found.wanted, found.holds) == (0, True)
+    assert found.reason == "its replicas are not counted yet: a request starts it"
+    stops = Profile(engine="simulated", replicas=2, scaling=Scaling(idle_stop=60))
+    found = asked(Fleet(), profiles=(stops,))
+    assert (found.wanted, found.holds) == (0, True)
+    assert found.reason == "its replicas are not counted yet: a request starts it"
+    assert asked(runs("ready"), profiles=(stops,)).wanted == 1
+
+
+def test_what_always_runs_is_wanted_before_scaling_has_looked_at_it():
+    always = Profile(engine="simulated", replicas=2, max_replicas=4, scaling=Scaling(queued=1))
+    found = asked(Fleet(), profiles=(always,))
+    assert (found.wanted, found.holds, found.reason) == (2, False, "not started yet")
+
+
+def test_what_rests_says_why_and_what_starts_it_though_the_last_still_leaves():
+    for one in (Fleet(), runs("draining"), runs("stopping"), runs(FAILED)):
+        found = asked(one, RESTS)
+        assert (found.reason, found.holds, found.wanted) == (
+            "nothing is asked of it: a request starts it",
+            True,
+            0,
+        )
+
+
+def test_what_leaves_is_never_called_starting():
+    one = fleet(replicas=1)
+    for state in ("draining", "stopping"):
+        change(one, "qwen-000001", state=state)
+        assert route(one).reason == f"stopping: qwen-000001 is {state} on n1"
+
+
+def test_requests_wait_for_what_starts_though_another_replica_of_it_finds_no_place():
+    want = msgspec.structs.replace(RESTS, replicas=2)
+    found = asked(runs("starting"), want, refusals=(refused("default", NEVER),))
+    assert (found.holds, found.reason) == (True, "starting: qwen-000001 is starting on n1")
+
+
+def test_requests_wait_where_waiting_helps_and_for_no_start_that_failed():
+    for kind, rule, holds in (
+        (NOT_NOW, "devices", True),
+        (NOT_NOW, "failures", False),
+        (NOT_UNLESS_EVICTED, "devices", False),
+        (NEVER, "devices", False),
+    ):
+        found = asked(Fleet(), RESTS, refusals=(refused("default", kind, rule),))
+        assert (found.holds, found.reason) == (holds, "can't be placed: n1: too small")
+
+
+def test_of_several_profiles_each_says_why_and_requests_wait_while_one_is_left():
+    two = (ON_DEMAND, msgspec.structs.replace(ON_DEMAND, name="other"))
+    refusals = (refused("default", NEVER),)
+    found = asked(Fleet(), RESTS, refusals=refusals, profiles=two)
+    assert (found.holds, found.reason) == (True, "can't be placed: default: n1: too small")
+    other = Want(model="qwen", profile="other", replicas=0, words="", refused="n2: is full")
+    found = asked(Fleet(), RESTS, other, refusals=refusals, profiles=two)
+    assert (found.holds, found.reason) == (
+        False,
+        "can't be placed: default: n1: too small; other: n2: is full",
+    )
+
+
+def test_gateways_are_told_how_many_requests_a_replica_serves_at_once():
+    assert [one.concurrency for one in route(fleet(concurrency=8)).endpoints] == [8, 8]
+    assert [one.concurrency for one in route(fleet()).endpoints] == [None, None]

@@ -9,7 +9,7 @@ from llmgw.model.catalog import CatalogEntry, Model, Profile, Scaling
 from llmgw.model.replica import Replica
 from llmgw.model.settings import Settings
 from llmgw.plan.records import Demand, Desired, Load, Observed
-from llmgw.plan.scaling import Key, Scale, on_demand, scale, wants
+from llmgw.plan.scaling import Key, Scale, at_request, on_demand, rests_after, scale, wants
 
 KEY = ("qwen", "default")
 
@@ -22,6 +22,7 @@ class One:
         self.changed = changed
         self.now = 1000.0
         self.replicas = 0
+        self.replica_state = "ready"
         self.in_flight: int | None = 0
         self.waiting = 0
         self.queued = 0
@@ -39,7 +40,8 @@ class One:
         observed = Observed(
             nodes=(),
             replicas=tuple(
-                Replica(id=one, model="qwen", profile="default", state="ready") for one in ids
+                Replica(id=one, model="qwen", profile="default", state=self.replica_state)
+                for one in ids
             ),
             loads=tuple(
                 Load(
@@ -143,10 +145,12 @@ def test_nothing_is_taken_away_while_a_gateway_cannot_say():
 def test_a_model_that_nothing_is_asked_of_is_stopped_and_started_by_a_request():
     one = One(replicas=2, scaling=Scaling(idle_stop=600))
     one.replicas = 2
-    one.idle_for = 599.0
+    one.idle_for = 0.0
     assert one.wanted() == 2
+    one.idle_for = 599.0
+    assert one.wanted(599) == 2
     one.idle_for = 600.0
-    assert one.settle() == 0
+    assert one.settle(1) == 0
     assert one.state[KEY].words == "nothing was asked of it for 10m00s"
     assert one.wanted(10_000) == 0
     one.queued, one.idle_for = 1, 0.0
@@ -162,6 +166,117 @@ def test_a_model_of_no_replicas_is_started_by_a_request_and_goes_when_it_is_done
     assert one.wanted(10_000) == 1
     one.in_flight = 0
     assert [one.wanted(0), one.wanted(299), one.wanted(1)] == [1, 1, 0]
+
+
+def test_the_last_replica_goes_when_nothing_was_asked_for_as_long_as_the_catalog_says():
+    for rule, after in (
+        (None, 300),
+        (Scaling(down_window=60), 60),
+        (Scaling(in_flight=4), 300),
+        (Scaling(idle_stop=3600), 3600),
+        (Scaling(idle_stop=10), 10),
+        (Scaling(idle_stop=3600, in_flight=4, queued=2, tokens_per_second=9, down_window=5), 3600),
+    ):
+        for least, most in ((0, 1), (0, 3), (1, 3)):
+            if least and (rule is None or rule.idle_stop is None):
+                continue  # it is never without one
+            one = One(replicas=least, max_replicas=most, scaling=rule)
+            assert rests_after(one.profile) == after
+            one.queued = 1
+            one.settle()
+            assert one.settle() == 1
+            one.queued, one.in_flight = 0, 1
+            assert one.wanted(10_000) == 1
+            one.in_flight = 0
+            assert [one.wanted(after - 1), one.wanted(1)] == [1, 0], (rule, least, most)
+
+
+def test_what_load_had_added_goes_before_the_last_and_the_last_waits_until_it_is_idle():
+    rule = Scaling(in_flight=1, window=0, down_window=60, idle_stop=3600)
+    one = One(replicas=0, max_replicas=3, scaling=rule)
+    one.replicas, one.in_flight = 3, 3
+    assert one.settle() == 3
+    one.in_flight = 0
+    assert [one.settle(0), one.settle(60), one.settle(3539), one.settle(1)] == [3, 1, 1, 0]
+
+
+def test_what_a_request_started_begins_to_serve_though_nobody_waits_any_more():
+    one = One(replicas=0, max_replicas=1, scaling=Scaling(idle_stop=60))
+    one.queued, one.replica_state = 1, "starting"
+    assert one.settle() == 1
+    one.queued, one.idle_for = 0, 500.0
+    assert one.wanted(500) == 1
+    one.replica_state = "ready"
+    assert [one.wanted(), one.wanted(59), one.wanted(1)] == [1, 1, 0]
+
+
+def test_requests_that_no_pass_has_seen_keep_it_too():
+    one = One(replicas=0, max_replicas=1, scaling=Scaling(idle_stop=60))
+    one.replicas = 1
+    for _ in range(20):
+        one.idle_for = 5.0
+        assert one.wanted(30) == 1
+    one.idle_for = 60.0
+    assert one.wanted(55) == 0
+
+
+def test_what_ends_again_and_again_before_it_serves_is_let_rest():
+    one = One(replicas=0, max_replicas=1, scaling=Scaling(idle_stop=60))
+    one.queued = 1
+    one.settle()
+    one.queued, one.replica_state, one.replicas = 0, "starting", 1
+    assert one.wanted(100) == 1
+    one.replica_state = "failed"
+    assert one.wanted() == 0
+
+
+def test_a_profile_that_always_has_a_replica_never_rests():
+    for profile in (
+        Profile(engine="x", replicas=1, max_replicas=3, scaling=Scaling(in_flight=2)),
+        Profile(engine="x", replicas=2),
+        Profile(engine="x", replicas=0),
+        Profile(engine="x", replicas=0, scaling=Scaling(idle_stop=9)),
+    ):
+        assert (rests_after(profile), at_request(profile)) == (None, 0)
+
+
+def test_no_replica_is_added_for_what_waits_while_one_that_is_wanted_does_not_serve_yet():
+    one = One(replicas=1, max_replicas=4, scaling=Scaling(queued=1, window=30))
+    one.replicas, one.in_flight, one.waiting = 1, 9, 8
+    assert [one.wanted(), one.wanted(30), one.wanted(30), one.wanted(600)] == [1, 2, 2, 2]
+    one.replicas = 2
+    assert [one.wanted(), one.wanted(30)] == [2, 3]
+
+
+def test_fewer_are_wanted_only_when_each_would_have_less_work_than_was_too_much():
+    one = One(replicas=1, max_replicas=4, scaling=Scaling(queued=1, window=0, down_window=60))
+    one.replicas, one.in_flight, one.waiting = 1, 6, 2
+    assert one.settle() == 2
+    one.waiting = 0
+    assert [one.settle(100) for _ in range(50)] == [2] * 50
+    one.in_flight = 5
+    assert [one.settle(0), one.settle(60)] == [2, 1]
+
+
+def test_what_a_replica_takes_is_what_the_profile_says_until_it_was_too_much():
+    rule = Scaling(queued=2, window=0, down_window=60)
+    one = One(replicas=1, max_replicas=9, concurrency=4, scaling=rule)
+    one.replicas, one.in_flight = 5, 12
+    assert [one.settle(0), one.settle(60)] == [5, 2]
+    one.waiting = 5
+    assert one.settle() == 3
+    one.waiting = 0
+    assert [one.settle(100) for _ in range(50)] == [3] * 50
+
+
+def test_one_replica_less_is_tried_at_a_time_where_nobody_says_what_one_takes():
+    one = One(replicas=1, max_replicas=9, scaling=Scaling(queued=2, window=0, down_window=60))
+    one.replicas, one.in_flight = 5, 12
+    assert [one.settle(0), one.settle(60), one.settle(0), one.settle(60)] == [5, 4, 4, 3]
+    one.waiting = 1
+    assert [one.settle(0), one.settle(600)] == [3, 3]
+    one.waiting, one.in_flight = 0, 0
+    assert [one.settle(0), one.settle(60)] == [3, 1]
 
 
 def test_a_new_leader_starts_with_what_runs():

@@ -1,6 +1,7 @@
 """A serving job: each step, each way to fail, and that any leader goes on from the stored job."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -14,11 +15,12 @@ from llmgw.model.commands import ABSENT, CHECKING, FAILED, FETCHING, HELD, Weigh
 from llmgw.model.jobs import CANCELLED, DONE, QUEUED, RUNNING, SKIPPED, WAITING, Job, ServeJob
 from llmgw.model.jobs import FAILED as JOB_FAILED
 from llmgw.model.record import Problem
-from llmgw.model.replica import Replica
+from llmgw.model.replica import Replica, ReplicaShard
 from llmgw.model.shard import Progress
 from llmgw.plan.estimate import MemoryNeed
 from llmgw.plan.modelplan import ModelPlan, PlannedReplica, PlannedShard, ProfilePlan
 from llmgw.plan.records import (
+    FITS,
     NEVER,
     NOT_NOW,
     NOT_UNLESS_EVICTED,
@@ -27,7 +29,14 @@ from llmgw.plan.records import (
     StartFailure,
     Verdict,
 )
-from llmgw.plan.serving.advance import advance, begin, cancelled, current, retried
+from llmgw.plan.serving.advance import (
+    advance,
+    begin,
+    cancelled,
+    current,
+    hopeless,
+    retried,
+)
 from llmgw.plan.serving.records import (
     CATALOG,
     CHECK,
@@ -40,6 +49,7 @@ from llmgw.plan.serving.records import (
     AskNode,
     CannotFetch,
     Forgive,
+    JudgeNodes,
     MakePlan,
     Order,
     PutModel,
@@ -107,8 +117,10 @@ def a_failure(count: int = 3) -> StartFailure:
 class Going:
     """A job that is carried on step by step; each time from its stored copy too."""
 
-    def __init__(self, model: Model = MODEL, version: int = 0) -> None:
-        spec = ServeJob(model=model, version=version)
+    def __init__(
+        self, model: Model = MODEL, version: int = 0, *, within: float | None = None
+    ) -> None:
+        spec = ServeJob(model=model, version=version, within=within)
         self.job = begin("j1", spec, actor="ana", now=0.0)
         self.now = 0.0
         self.before = entry(OTHER, version) if version else None
@@ -327,10 +339,33 @@ def test_a_model_that_somebody_changed_meanwhile_is_not_written_over():
     going = Going(version=2).to(CATALOG)
     assert going.on(Seen(entry=entry(OTHER, 3))) == ()
     assert going.job.state == JOB_FAILED
-    assert "is at version 3 of bo now" in (going.job.reason or "")
+    assert going.job.reason == (
+        "bo changed tiny since the job began, it is at version 3 now (generation: 0 -> 9); "
+        "this job leaves it as it is"
+    )
+    assert going.job.hint == (
+        "serve what is there: llmgw ctl model serve tiny; or put yours over it: "
+        "serve your file again"
+    )
     going = Going(version=2).to(CATALOG)
     going.on(Seen(entry=None))
     assert "taken out of the catalog" in (going.job.reason or "")
+    assert "llmgw ctl model serve FILE" in (going.job.hint or "")
+
+
+@pytest.mark.parametrize("step", [PLAN, CHECK, FETCH])
+def test_nothing_more_is_fetched_for_what_can_not_be_put_into_the_catalog_any_more(step):
+    going = Going(version=2).to(step)
+    assert going.on(Seen(plan=a_plan(), entry=entry(OTHER, 3))) == ()
+    assert going.job.state == JOB_FAILED
+    assert going.step(step).state == JOB_FAILED
+    assert (going.job.reason or "").startswith("bo changed tiny since the job began")
+
+
+def test_a_put_that_came_too_late_says_who_was_first_and_not_the_store():
+    going = Going().to(CATALOG)
+    going.on(Seen(not_put="tiny is at version 1, not 0", entry=entry(OTHER, 1)))
+    assert (going.job.reason or "").startswith("bo changed tiny since the job began")
 
 
 def test_what_the_catalog_says_is_why_it_failed():
@@ -376,17 +411,111 @@ def test_replicas_of_another_fingerprint_and_those_that_leave_do_not_count():
     assert going.step(PLACE).progress.done == 1
 
 
-@pytest.mark.parametrize("step", [PLACE, READY])
-def test_three_failed_starts_on_a_node_fail_the_job_and_the_model_stays(step):
-    going = Going().to(step)
-    going.on(Seen(entry=entry(), replicas=replicas("starting"), failures=(a_failure(2),)))
-    assert going.job.state == RUNNING
-    going.on(Seen(entry=entry(), replicas=replicas("starting"), failures=(a_failure(),)))
-    assert going.job.state == JOB_FAILED
-    assert going.job.reason == (
-        "n1: failed to start it 3 times: CUDA error: out of memory; tiny stays in the catalog; "
-        "`llmgw ctl model rm tiny` removes it"
+def judged(**kinds: str) -> dict[str, tuple[Candidate, ...]]:
+    return {
+        "default": tuple(
+            Candidate(node=node, verdict=Verdict(kind=kind, rule="x", words=f"{node}: 8 GB"))
+            for node, kind in kinds.items()
+        )
+    }
+
+
+def starting_on(*nodes: str, state: str = "starting") -> tuple[Replica, ...]:
+    return tuple(
+        msgspec.structs.replace(one, shards=(ReplicaShard(rank=0, node=node),))
+        for one, node in zip(replicas(*[state] * len(nodes)), nodes, strict=True)
     )
+
+
+FAILS = "n1: failed to start it 3 times: CUDA error: out of memory"
+STAYS = "tiny stays in the catalog; `llmgw ctl model rm tiny` removes it"
+
+
+@pytest.mark.parametrize("step", [PLACE, READY])
+@pytest.mark.parametrize("kind", [FITS, NOT_NOW])
+def test_three_failed_starts_on_a_node_are_tried_elsewhere_while_anything_is_left(step, kind):
+    going = Going().to(step)
+    seen = Seen(entry=entry(), replicas=starting_on("n1"), failures=(a_failure(),))
+    assert going.on(seen) == (JudgeNodes(model="tiny"),)
+    left = replace(seen, judged=judged(n1=NEVER, n2=kind, n3=NEVER))
+    assert going.on(left) == ()
+    assert going.job.state == RUNNING
+    words = "tried elsewhere: n1 passed over after 3 failed starts"
+    assert words in going.step(step).reason
+
+
+@pytest.mark.parametrize("step", [PLACE, READY])
+@pytest.mark.parametrize("kind", [NEVER, NOT_UNLESS_EVICTED])
+def test_a_job_fails_once_nothing_is_left_to_try_and_the_model_stays(step, kind):
+    going = Going().to(step)
+    seen = Seen(entry=entry(), replicas=starting_on("n1"), failures=(a_failure(),))
+    going.on(replace(seen, judged=judged(n1=NEVER, n2=kind)))
+    assert going.job.state == JOB_FAILED
+    assert going.job.reason == f"{FAILS}; nowhere else: n2: 8 GB; {STAYS}"
+    assert going.job.hint is None
+
+
+def test_nothing_is_said_of_other_nodes_where_there_are_none():
+    going = Going().to(PLACE)
+    going.on(Seen(entry=entry(), failures=(a_failure(),), judged=judged(n1=NEVER)))
+    assert going.job.reason == f"{FAILS}; {STAYS}"
+
+
+def test_what_is_being_tried_on_a_fresh_node_is_waited_for_though_no_other_is_left():
+    going = Going().to(PLACE)
+    failures = (a_failure(),)
+    held = judged(n1=NEVER, n2=NOT_UNLESS_EVICTED)
+    going.on(
+        Seen(entry=entry(), replicas=starting_on("n2"), failures=failures, judged=held),
+    )
+    assert going.job.state == RUNNING
+    ready = starting_on("n2", state="ready")
+    going.on(Seen(entry=entry(), replicas=ready, failures=failures, judged=held))
+    assert going.job.state == JOB_FAILED, "one of two serves, and the other has no place left"
+
+
+def test_what_served_and_ended_again_and_again_is_said_so():
+    going = Going().to(READY)
+    served = msgspec.structs.replace(a_failure(4), served=True)
+    going.on(Seen(entry=entry(), failures=(served,), judged=judged(n1=NEVER)))
+    assert "n1: it ended there 4 times by itself: CUDA" in (going.job.reason or "")
+
+
+def test_what_several_nodes_say_alike_is_said_once():
+    going = Going().to(PLACE)
+    failures = [msgspec.structs.replace(a_failure(), node=f"n{number}") for number in range(1, 6)]
+    other = msgspec.structs.replace(a_failure(4), node="n6", words="no such file")
+    never = judged(**{f"n{number}": NEVER for number in range(1, 7)})
+    going.on(Seen(entry=entry(), failures=(*failures, other), judged=never))
+    assert going.job.reason == (
+        "n1, n2, n3 and 2 more: failed to start it 3 times each: CUDA error: out of memory; "
+        f"n6: failed to start it 4 times: no such file; {STAYS}"
+    )
+
+
+def test_two_failed_starts_are_nothing_to_ask_about():
+    going = Going().to(PLACE)
+    assert going.on(Seen(entry=entry(), failures=(a_failure(2),))) == ()
+    assert going.job.state == RUNNING
+
+
+def test_starts_that_failed_while_it_was_placed_are_not_forgiven_when_it_waits_to_be_ready():
+    going = Going().to(PLACE)
+    failures = (a_failure(),)
+    left = judged(n1=NEVER, n2=FITS)
+    going.on(Seen(entry=entry(), failures=failures, judged=left))
+    both = starting_on("n2", "n3")
+    orders = going.on(Seen(entry=entry(), replicas=both, failures=failures))
+    assert going.at == READY
+    assert orders == (JudgeNodes(model="tiny"),)
+
+
+def test_a_job_that_is_tried_again_while_it_starts_forgives_what_failed():
+    going = Going().to(READY)
+    going.on(Seen(entry=entry(), failures=(a_failure(),), judged=judged(n1=NEVER)))
+    assert going.job.state == JOB_FAILED
+    going.job = retried(going.job, now=50.0)
+    assert going.on(Seen(entry=entry(), failures=(a_failure(),))) == (Forgive(model="tiny"),)
 
 
 def test_starts_that_failed_before_it_was_asked_for_are_forgiven():
@@ -407,7 +536,102 @@ def test_failures_elsewhere_are_nothing_to_what_serves():
 def test_a_model_that_is_taken_out_while_it_starts_fails_the_job():
     going = Going().to(READY)
     going.on(Seen(replicas=replicas("ready", "ready")))
-    assert going.job.reason == "tiny was taken out of the catalog since the job began"
+    words = "tiny was taken out of the catalog since the job began; `llmgw ctl audit` says by whom"
+    assert going.job.reason == words
+    assert "llmgw ctl model serve FILE" in (going.job.hint or "")
+
+
+@pytest.mark.parametrize("step", [PLACE, READY])
+def test_a_change_of_how_many_are_wanted_goes_on_with_that_and_says_whose_it_is(step):
+    going = Going().to(step)
+    three = msgspec.structs.replace(MODEL.profiles[0], replicas=3, priority=5)
+    scaled = entry(msgspec.structs.replace(MODEL, profiles=(three,)), 2)
+    going.on(Seen(entry=scaled, replicas=replicas("ready", "ready")))
+    assert going.job.state == RUNNING
+    words = going.step(step).progress.words
+    assert words == (
+        "2 of 3 replicas; bo changed profiles[0].replicas: 2 -> 3, profiles[0].priority: 0 -> 5"
+    )
+    going.on(Seen(entry=scaled, replicas=replicas("ready", "ready", "ready")))
+    assert going.job.state == DONE
+    assert "stays in the catalog" in (
+        cancelled(Going().to(step).job, scaled, actor="bo", now=9.0).reason or ""
+    )
+
+
+@pytest.mark.parametrize("step", [PLACE, READY])
+def test_a_change_of_what_is_started_ends_the_job_with_what_to_do(step):
+    going = Going().to(step)
+    going.on(Seen(entry=entry(OTHER, 2), replicas=replicas("ready", "ready")))
+    assert going.job.state == JOB_FAILED
+    assert going.job.reason == (
+        "bo changed tiny since the job began, it is at version 2 now (generation: 0 -> 9); "
+        "what this job started gives way to it"
+    )
+    assert "serve what is there: llmgw ctl model serve tiny" in (going.job.hint or "")
+
+
+# -- a stopped cluster, and a limit ----------------------------------------------------------
+
+
+def test_nothing_is_planned_while_the_cluster_is_stopped_and_it_says_so():
+    going = Going()
+    stopped = Seen(stopped=True, settled=False, waiting_for=("n1",), plan=a_plan())
+    assert going.on(stopped) == ()
+    assert going.at == PLAN
+    words = "waits: the cluster is stopped; `llmgw start` lets it serve"
+    assert going.step(PLAN).reason == words
+    assert going.step(PLAN).progress is None
+    assert going.on(Seen()) == (MakePlan(model=MODEL),)
+    assert going.step(PLAN).reason == words, "until it is planned"
+    going.on(Seen(plan=a_plan()))
+    assert going.step(PLAN).reason is None
+
+
+@pytest.mark.parametrize("step", [PLACE, READY])
+def test_what_is_about_to_be_stopped_does_not_count_as_served(step):
+    going = Going().to(step)
+    going.on(Seen(entry=entry(), replicas=replicas("ready", "ready"), stopped=True))
+    assert going.job.state == RUNNING
+    assert going.step(step).reason == "the cluster is stopped; `llmgw start` lets it serve"
+    assert going.at == step
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_job_fails_when_the_time_is_over_that_it_was_given(step):
+    going = Going(within=100.0).to(step)
+    seen = Seen(entry=entry() if step in (PLACE, READY) else None, stopped=True)
+    going.now = 98.0
+    going.on(seen)
+    assert going.job.state == RUNNING
+    orders = going.on(seen)
+    assert orders == ()
+    assert going.job.state == going.step(step).state == JOB_FAILED
+    assert (going.job.reason or "").startswith("does not serve within 1m40s")
+    assert ("stays in the catalog" in (going.job.reason or "")) == (step in (PLACE, READY))
+    again = retried(going.job, now=500.0)
+    assert again.until == 600.0
+
+
+def test_a_job_that_is_done_in_the_last_moment_is_done():
+    going = Going(within=100.0).to(READY)
+    going.now = 99.0
+    going.on(Seen(entry=entry(), replicas=replicas("ready", "ready")))
+    assert going.job.state == DONE
+
+
+# -- what is no use to try again -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_trying_again_is_no_help_where_somebody_else_changed_what_is_served(step):
+    going = Going(version=2).to(step)
+    there = step in (PLACE, READY)
+    assert hopeless(going.job, entry(version=3) if there else going.before) is None
+    for other in (entry(OTHER, 4), None):
+        no = hopeless(going.job, other)
+        assert no is not None
+        assert no[1].startswith("serve ")
 
 
 def test_a_model_of_which_none_is_wanted_is_done_once_it_is_in_the_catalog():
@@ -416,7 +640,7 @@ def test_a_model_of_which_none_is_wanted_is_done_once_it_is_in_the_catalog():
     going.on(Seen(plan=a_plan(())))
     going.on(Seen(entry=entry(model)))
     assert going.job.state == DONE
-    assert going.step(READY).progress.words == "0 of 0 replicas"
+    assert going.step(READY).progress.words == "no replica is wanted"
 
 
 # -- cancel and retry ------------------------------------------------------------------------
@@ -477,6 +701,8 @@ seens = st.builds(
     asked=st.sampled_from([None, CHECK, FETCH]),
     answers=st.dictionaries(st.sampled_from(("n1", "n2")), answers),
     not_put=st.sampled_from([None, None, "no"]),
+    stopped=st.booleans(),
+    judged=st.sampled_from([None, {}, judged(n1=NEVER), judged(n1=NEVER, n2=FITS)]),
 )
 
 
@@ -484,9 +710,10 @@ def _over(job: Job) -> Iterator[str]:
     return (step.name for step in job.steps if step.state in (DONE, SKIPPED))
 
 
-@given(st.lists(seens, max_size=12), st.integers(0, 2))
-def test_whatever_is_seen_a_stored_job_goes_on_as_the_one_in_memory(seen_each, version):
-    job = begin("j1", ServeJob(model=MODEL, version=version), actor="ana", now=0.0)
+@given(st.lists(seens, max_size=12), st.integers(0, 2), st.sampled_from([None, 6.0]))
+def test_whatever_is_seen_a_stored_job_goes_on_as_the_one_in_memory(seen_each, version, within):
+    spec = ServeJob(model=MODEL, version=version, within=within)
+    job = begin("j1", spec, actor="ana", now=0.0)
     for now, seen in enumerate(seen_each, start=1):
         stored = msgspec.json.decode(msgspec.json.encode(job), type=Job)
         after, orders = advance(job, seen, float(now))

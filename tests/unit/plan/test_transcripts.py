@@ -13,8 +13,9 @@ from tests.unit.plan.giveway_scripts import SCRIPTS as GIVEWAY
 from tests.unit.plan.lifecycle_scripts import SCRIPTS as LIFECYCLE
 from tests.unit.plan.placement_scripts import SCRIPTS as PLACEMENT
 from tests.unit.plan.scripts import SCRIPTS as FLEETS
+from tests.unit.plan.torn_scripts import SCRIPTS as TORN
 
-SCRIPTS = (*FLEETS, *PLACEMENT, *LIFECYCLE, *GIVEWAY)
+SCRIPTS = (*FLEETS, *PLACEMENT, *LIFECYCLE, *GIVEWAY, *TORN)
 
 SNAPSHOTS = Path(__file__).resolve().parents[3] / "snapshots" / "plan"
 

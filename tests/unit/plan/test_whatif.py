@@ -54,6 +54,14 @@ def test_a_node_on_which_nothing_runs_is_not_missed() -> None:
     assert answer.words == "1 of 2 nodes gone; everything goes on as it is"
 
 
+def test_of_a_stopped_cluster_it_is_not_said_that_everything_goes_on() -> None:
+    fleet = nodes("a", "b")
+    fleet.stop_cluster()
+    answer = what_if(serving(fleet, model("m", gpus=1)), ["a"])
+    words = "1 of 2 nodes gone; nothing changes: the cluster is stopped, and nothing is served"
+    assert answer.words == words
+
+
 def test_what_finds_no_place_is_told_with_its_reason() -> None:
     answer = what_if(serving(nodes("a", "b"), replaced("m", gpus=2, replicas=2)), ["a"])
     assert of(answer, "m") == (2, 1, 1)

@@ -6,6 +6,7 @@ A filter returns None when the node passes. What a node does not say never turns
 
 from collections.abc import Callable
 
+from llmgw.plan.placement.devices import chosen_class
 from llmgw.plan.placement.filters.agent import agent
 from llmgw.plan.placement.filters.cores import cores
 from llmgw.plan.placement.filters.devices import devices
@@ -18,7 +19,7 @@ from llmgw.plan.placement.filters.shape import mig, spans
 from llmgw.plan.placement.filters.state import state
 from llmgw.plan.placement.request import Request
 from llmgw.plan.placement.room import Space
-from llmgw.plan.records import Verdict
+from llmgw.plan.records import NEVER, Verdict
 
 Filter = Callable[[Request, Space], Verdict | None]
 
@@ -59,9 +60,21 @@ def needed(request: Request) -> tuple[Filter, ...]:
 def first_refusal(
     request: Request, space: Space, filters: tuple[Filter, ...] = FILTERS
 ) -> Verdict | None:
-    """Return what the first filter says that turns the node away; None: it can take the replica."""
+    """Return what the first filter says that turns the node away; None: it can take the replica.
+
+    What would pass with time says nothing where something else never does: then that is returned.
+    """
+    found: Verdict | None = None
     for rule in filters:
         verdict = rule(request, space)
-        if verdict is not None:
+        if verdict is not None and verdict.kind == NEVER:
             return verdict
-    return None
+        found = found or verdict
+    return found
+
+
+def fits(request: Request, space: Space) -> bool:
+    """Say whether a node can take a replica, or a shard of it; no words are made for it."""
+    if request.profile.gpus and chosen_class(request, space) is None:
+        return False
+    return all(rule(request, space) is None for rule in FILTERS)

@@ -1,9 +1,10 @@
 """Has the node enough CPU cores that are not reserved (PLC-5)."""
 
-from llmgw.plan.placement.filters.measure import of_unknown_use, unless_leaving
+from llmgw.plan.placement.filters.measure import of_unknown_use, too_little
 from llmgw.plan.placement.request import Request
 from llmgw.plan.placement.room import Space
 from llmgw.plan.records import NEVER, Verdict
+from llmgw.plan.words import counted
 
 RULE = "cores"
 
@@ -24,5 +25,11 @@ def cores(request: Request, space: Space) -> Verdict | None:
     if left >= need:
         return None
     words = f"{node}: {max(left, 0)} of {total} CPU cores free, needs {need}"
-    leaving = sum(b.cpu_cores or 0 for b in space.bookings if b.replica in space.leaving)
-    return unless_leaving(RULE, words, short=need - left, leaving=leaving)
+    return too_little(
+        RULE,
+        words,
+        space,
+        short=need - left,
+        held=lambda one: one.cpu_cores,
+        shown=lambda count: counted(count, "core"),
+    )

@@ -4,7 +4,7 @@ from llmgw.model.node import Filesystem
 from llmgw.plan.placement.request import Request
 from llmgw.plan.placement.room import Space
 from llmgw.plan.records import NEVER, NOT_NOW, Verdict
-from llmgw.plan.words import gigabytes
+from llmgw.plan.words import gigabytes, largest
 
 
 def disk(request: Request, space: Space) -> Verdict | None:
@@ -26,7 +26,9 @@ def disk(request: Request, space: Space) -> Verdict | None:
     words = f"{space.node.id}: {left} GB of disk free, needs {gigabytes(need)}"
     if free < need:
         return Verdict(kind=NEVER, rule="disk", words=words)
-    words += f" ({gigabytes(coming)} GB are about to be fetched)"
+    fetching = {one.replica: one.disk_bytes or 0 for one in space.bookings if one.weights}
+    by = largest(fetching)
+    words += f" ({gigabytes(coming)} GB are about to be fetched, by {by})"
     return Verdict(kind=NOT_NOW, rule="disk", words=words)
 
 

@@ -1,6 +1,6 @@
 """Has the node enough host memory (PLC-4)."""
 
-from llmgw.plan.placement.filters.measure import of_unknown_use, unless_leaving
+from llmgw.plan.placement.filters.measure import of_unknown_use, too_little
 from llmgw.plan.placement.request import Request
 from llmgw.plan.placement.room import Space
 from llmgw.plan.records import NEVER, Verdict
@@ -26,9 +26,15 @@ def memory(request: Request, space: Space) -> Verdict | None:
     unknown = space.unknown or space.unknown_memory
     if unknown is not None:
         return of_unknown_use(RULE, f"{gigabytes(total)} GB of memory", unknown, space)
-    left = total - space.memory
+    left = total - space.memory - (space.asked if request.reserved_bytes else 0)
     if left >= need:
         return None
     words = f"{node}: {gigabytes(max(left, 0))} of {gigabytes(total)} GB of memory free, {needs}"
-    leaving = sum(b.memory_bytes or 0 for b in space.bookings if b.replica in space.leaving)
-    return unless_leaving(RULE, words, short=need - left, leaving=leaving)
+    return too_little(
+        RULE,
+        words,
+        space,
+        short=need - left,
+        held=lambda one: one.memory_bytes or one.asks_bytes,
+        shown=lambda count: f"{gigabytes(count)} GB",
+    )

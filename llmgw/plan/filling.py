@@ -1,0 +1,314 @@
+"""Gives what is missing its places: now, once others have gone, or not at all, and says why.
+
+Claims are met in order: the highest priority first; of one priority the least of every profile
+before what load asks for beyond it, so that a spare that gave way does not take its place back. A
+claim is met as a whole before the next one is looked at. What can't be started now keeps the place
+that it waits for, so that nobody of a lower priority is started there to go again at once:
+
+- where others are leaving, or are asked to (REC-7);
+- where it failed to start once or twice, for as long as it waits (see `backoff`).
+
+What finds no place even so leaves all of them to the claims that follow.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+import msgspec
+
+from llmgw.plan.giveway import Key, Ways, candidates, least, outdated
+from llmgw.plan.placement.filters import fits
+from llmgw.plan.placement.place import Placement, find, placed_on, refuse
+from llmgw.plan.placement.rated import rated
+from llmgw.plan.placement.room import Room
+from llmgw.plan.places import Places
+from llmgw.plan.records import NEVER, Candidate, Refusal, Verdict
+from llmgw.plan.standing import Standing, least_useful_first
+from llmgw.plan.takeback import has_its_place, returning
+from llmgw.plan.wanted import Group
+
+GiveUp = Callable[[Standing, str], None]
+"""Lets a replica go, and says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A profile, and how many replicas of it are to have a place before the next claim is met."""
+
+    found: Group
+    target: int
+    least: bool
+    """They are no more than the least that it may have."""
+
+    @property
+    def key(self) -> Key:
+        """Return whose it is."""
+        return (self.found.model.name, self.found.profile.name)
+
+    @property
+    def order(self) -> tuple[int, bool]:
+        """Return what is met first; of equals the first by name."""
+        return (-self.found.profile.priority, not self.least)
+
+
+def claims(groups: Sequence[Group]) -> list[Claim]:
+    """Return all claims, in order."""
+    found = [
+        claim
+        for one in groups
+        for claim in (
+            Claim(one, min(one.wanted, least(one.profile)), least=True),
+            Claim(one, one.wanted, least=False),
+        )
+    ]
+    return sorted(found, key=lambda one: one.order)
+
+
+def fill(groups: Sequence[Group], places: Places, give_up: GiveUp) -> None:
+    """Meet all claims; before those of one rank, let go on what still serves and is wanted again.
+
+    Args:
+        groups: all profiles.
+        places: what this plan gives out.
+        give_up: lets an outdated replica go whose place its successor needs.
+    """
+    refused: set[Key] = set()
+    for _, alike in groupby(claims(groups), key=lambda one: one.order):
+        rank = list(alike)
+        for claim in rank:
+            take_back(claim, places)
+        for claim in rank:
+            if claim.key not in refused and not meet(claim, groups, places, give_up):
+                refused.add(claim.key)
+
+
+def take_back(claim: Claim, places: Places) -> None:
+    """Let as many go on as are missing and were given up, where nobody else gets their places."""
+    for one in returning(claim.found, places.observed) if _missing(claim, places) else ():
+        going = one.replica.id in places.room.leaving
+        if going and _missing(claim, places) and has_its_place(one.replica, places.future):
+            words = f"{_asked(claim, places)}; it still serves, and was not told to stop"
+            places.go_on(one, words)
+            places.claimed[claim.key] += 1
+
+
+def meet(claim: Claim, groups: Sequence[Group], places: Places, give_up: GiveUp) -> bool:
+    """Meet one claim; return whether what follows of the same profile is to be looked at."""
+    found, missing = claim.found, _missing(claim, places)
+    if missing:
+        return _Meeting(claim, groups, places, give_up).fill(missing)
+    goes = any(one.replica.id in places.room.leaving for one in found.old)
+    if found.to_replace and not (claim.least or places.claimed[claim.key] or goes):
+        _Meeting(claim, groups, places, give_up).roll()
+    return True
+
+
+def _missing(claim: Claim, places: Places) -> int:
+    has = places.has(claim.found) + places.claimed[claim.key]
+    return max(0, claim.target - has)
+
+
+def _asked(claim: Claim, places: Places) -> str:
+    has = places.has(claim.found) + places.claimed[claim.key]
+    return f"{claim.found.asked}, {has} there"
+
+
+class _Meeting:
+    """One claim while it is met."""
+
+    def __init__(
+        self, claim: Claim, groups: Sequence[Group], places: Places, give_up: GiveUp
+    ) -> None:
+        self._claim = claim
+        self._found = claim.found
+        self._key = claim.key
+        self._groups = groups
+        self._places = places
+        self._give_up = give_up
+        self._wanted = places.request(self._found)
+        self._held = places.held(self._found)
+        held = self._held
+        self._past = replace(self._wanted, held_back=held.passed_over)
+        self._again = replace(self._wanted, held_back=held.resting)
+        self._full = False
+        """Nothing more of it fits now."""
+        self._waits: Refusal | None = None
+        """Of what waits after a failed start."""
+        self._later: list[Placement] = []
+        """What waits until others have gone."""
+        self._ways: Ways | None = None
+        self._cleared = 0
+        """How many others gave way."""
+        self._patient = False
+        """Somebody could give way, and does not because it fails."""
+
+    def fill(self, missing: int) -> bool:
+        """Give as many replicas their places; return whether all have one."""
+        for _ in range(missing):
+            if not (self._start_or_wait() or self._reserve()):
+                break
+            self._places.claimed[self._key] += 1
+        else:
+            missing = 0
+        self._say(for_good=missing > 0)
+        if self._cleared > 1 and self._find(self._places.future) is not None:
+            self._places.more_than_needed = True
+        return not missing
+
+    def roll(self) -> None:
+        """Start one that takes the place of an outdated one, or make room for it."""
+        if self._start_or_wait():
+            self._say(for_good=False)
+        elif self._make_room():
+            self._book_later()
+        else:
+            self._say(for_good=True)
+
+    def _start_or_wait(self) -> bool:
+        return self._wait() or self._start()
+
+    def _wait(self) -> bool:
+        """Keep a place where it failed to start a moment ago and fits: the next try is there.
+
+        Which of these nodes it is does not depend on scores: the next plan finds the same.
+        """
+        room, waiting = self._places.room, self._held.waiting
+        there = [n for n in sorted(waiting.keys() & room.spaces.keys())
+                 if fits(self._wanted, room.spaces[n])]  # fmt: skip
+        if not there:
+            return False
+        several = self._wanted.profile.nodes > 1
+        kept = self._find(room) if several else placed_on(self._wanted, room.spaces[there[0]])
+        if kept is None:
+            return False
+        self._places.keep(self._wanted, kept)
+        self._places.keep_later(self._wanted, kept)
+        self._waits = Refusal(
+            model=self._key[0],
+            profile=self._key[1],
+            candidates=tuple(Candidate(node=name, verdict=waiting[name]) for name in there),
+            words=waiting[there[0]].words,
+        )
+        return True
+
+    def _start(self) -> bool:
+        placement = None if self._full else self._find(self._places.room)
+        self._full = placement is None
+        if placement is not None:
+            self._places.start(self._found, self._wanted, placement, self._why())
+        return placement is not None
+
+    def _reserve(self) -> bool:
+        """Find a place where others go already, or are asked to; keep it."""
+        placement = self._find(self._places.future) if self._places.room.leaving else None
+        if placement is None:
+            return self._make_way() or (not self._found.underway and self._make_room())
+        self._keep_later(placement)
+        return True
+
+    def _make_way(self) -> bool:
+        """Let others give way; never while many nodes are lost, nor to what fails (`backoff`)."""
+        held, ways = self._held, self._asked_ways()
+        if ways is None:
+            return False
+        self._patient = bool(held.patience)
+        if held.waiting or held.asks_nobody:
+            return False
+        way = ways.find(held.passed_over) or ways.find(held.spared)
+        if way is None:
+            return False
+        ways.take(way)
+        self._cleared += len(way.gives_way)
+        self._places.give_way(self._found, way)
+        self._keep_later(way.placement)
+        return True
+
+    def _asked_ways(self) -> Ways | None:
+        """Return the ways to make room; None where nobody may give way."""
+        if self._ways is None and self._places.observed.mass_loss is None:
+            there = candidates(
+                self._found,
+                self._groups,
+                self._places.observed,
+                self._places.room.leaving,
+                lacks_least=self._claim.least,
+            )
+            never = self._never() if there else frozenset()
+            if there := [one for one in there if not one.nodes <= never]:
+                self._ways = Ways(self._wanted, there, self._places.future)
+        return self._ways
+
+    def _make_room(self) -> bool:
+        """Let as few outdated ones go as make room for one successor, where only that helps."""
+        leaving, held = self._places.room.leaving, self._held
+        failed = {**held.waiting, **held.passed_over}
+        there = outdated(self._found, leaving, failed)
+        if not there or any(one.replica.id in leaving for one in self._found.old):
+            return False
+        ways = Ways(self._wanted, there, self._places.future)
+        way = ways.find(failed)
+        if way is None:
+            return False
+        for one in way.gives_way:
+            self._give_up(one.standing, f"{one.standing.outdated}; there is no room for both")
+        ways.take(way)
+        self._places.let_go(way)
+        self._keep_later(way.placement)
+        return True
+
+    def _keep_later(self, placement: Placement) -> None:
+        self._places.keep_later(self._wanted, placement)
+        self._later.append(placement)
+
+    def _book_later(self) -> None:
+        while self._later:
+            self._places.keep(self._wanted, self._later.pop())
+
+    def _say(self, *, for_good: bool) -> None:
+        """Say what is not started and why.
+
+        While all only wait, the words are those of the room without the places kept for them.
+        """
+        if for_good:
+            self._book_later()
+        if for_good or self._later:
+            refusal = refuse(self._again, self._places.room)
+            if for_good and self._patient:
+                words = f"{refusal.words}; {self._held.patience}"
+                refusal = msgspec.structs.replace(refusal, words=words)
+            self._places.refusals.append(refusal)
+        elif self._waits is not None:
+            self._places.refusals.append(self._waits)
+        self._book_later()
+
+    def _find(self, room: Room) -> Placement | None:
+        """Place past the nodes that failed too often; on them only when nothing else fits."""
+        found = find(self._past, room)
+        if found is None and len(self._held.resting) < len(self._held.passed_over):
+            found = find(self._again, room)
+        return found
+
+    def _never(self) -> frozenset[str]:
+        """Return the nodes on which nobody's leaving helps."""
+        found = rated(self._wanted, self._places.future).items()
+        return frozenset(n for n, one in found if isinstance(one, Verdict) and one.kind == NEVER)
+
+    def _why(self) -> str:
+        """Return why one more replica is started."""
+        if (old := self._replaced()) is not None:
+            asked = self._found.asked
+            return f"{asked}; takes the place of {old.replica.id} on {old.where}: {old.outdated}"
+        words, claimed = _asked(self._claim, self._places), self._places.claimed[self._key]
+        if claimed < len(self._found.away):
+            one = self._found.away[claimed]
+            lost = ", ".join(one.lost)
+            words = f"{words}; takes the place of {one.replica.id}, lost with {lost}"
+        return words
+
+    def _replaced(self) -> Standing | None:
+        """Return the outdated one that goes when the next one serves; None where one is missing."""
+        if _missing(self._claim, self._places):
+            return None
+        serving = [one for one in self._found.old if one.serves]
+        return next(iter(least_useful_first(serving, ())), None)

@@ -1,0 +1,142 @@
+"""What one plan gives out: who starts where, who goes for whom, and what is kept for later."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from llmgw.plan.backoff import HeldBack, held_back
+from llmgw.plan.giveway import Key, Way, after
+from llmgw.plan.placement.place import Placement, book
+from llmgw.plan.placement.request import Request, request
+from llmgw.plan.placement.room import Room
+from llmgw.plan.records import (
+    Desired,
+    EvictReplica,
+    KeepReplica,
+    Observed,
+    PreemptReplica,
+    Refusal,
+    StartReplica,
+)
+from llmgw.plan.standing import Standing
+from llmgw.plan.start import start
+from llmgw.plan.takeback import hold
+from llmgw.plan.wanted import Group
+from llmgw.plan.weights_known import WeightsKnown
+
+
+class Places:
+    """The rooms of one pass, now and once everything that goes has gone, and its steps so far.
+
+    Invariant: what is given out is held in both rooms; what waits for others to go is held in the
+    later one from the moment on at which it is found, in the one of now from `keep` on.
+
+    Args:
+        leaving: replicas that go already.
+        new_id: makes a replica's id from its model's name; asked again when one is taken.
+    """
+
+    def __init__(
+        self,
+        desired: Desired,
+        observed: Observed,
+        now: float,
+        leaving: Iterable[str],
+        new_id: Callable[[str], str],
+    ) -> None:
+        self.desired = desired
+        self.observed = observed
+        self.room = Room(observed, leaving)
+        self.claimed: Counter[Key] = Counter()
+        """How many replicas of each profile have a place by this plan, whatever they wait for."""
+        self.keeps: list[KeepReplica] = []
+        self.yields: list[EvictReplica | PreemptReplica] = []
+        self.starts: list[StartReplica] = []
+        self.refusals: list[Refusal] = []
+        self.more_than_needed = False
+        """What gives way frees room for more than it gives way to: some of it may stay."""
+        self._now = now
+        self._new_id = new_id
+        self._ids = {replica.id for replica in observed.replicas}
+        self._weights = WeightsKnown(observed.nodes)
+        self._future: Room | None = None
+
+    @property
+    def future(self) -> Room:
+        """Return the room as it is once everything that goes has gone."""
+        if self._future is None:
+            self._future = after(self.room, self.room.leaving)
+        return self._future
+
+    def has(self, found: Group) -> int:
+        """Return how many replicas of a profile count, less those that give way in this plan."""
+        gone = {step.replica for step in self.yields}
+        return found.present - sum(one.replica.id in gone for one in (*found.good, *found.old))
+
+    def request(self, found: Group) -> Request:
+        """Return the request for one more replica of a profile."""
+        return request(
+            found.model,
+            found.profile,
+            ordered=self.desired.settings.engines,
+            device_memory_bytes=self._weights.least_on_device(found.model, found.profile),
+        )
+
+    def held(self, found: Group) -> HeldBack:
+        """Return what a model's failed starts mean now."""
+        failures = (one for one in self.observed.failures if one.model == found.model.name)
+        return held_back(failures, self._now)
+
+    def start(self, found: Group, wanted: Request, placement: Placement, why: str) -> None:
+        """Start a replica."""
+        replica = self._new_id(found.model.name)
+        while replica in self._ids:
+            replica = self._new_id(found.model.name)
+        self._ids.add(replica)
+        book(replica, wanted, placement, self.room)
+        if self._future is not None:
+            book(replica, wanted, placement, self._future)
+        scores = ", ".join(f"{rule} {score}" for rule, score in placement.scores.items())
+        nodes = ", ".join(seat.node for seat in placement.seats)
+        words = f"{why}; {nodes} scores best ({scores})"
+        self.starts.append(start(replica, wanted, found.fingerprint, placement, words))
+
+    def keep(self, wanted: Request, placement: Placement) -> None:
+        """Keep a place from now on for a replica that waits."""
+        book(_waiting(wanted), wanted, placement, self.room, waits=True)
+
+    def keep_later(self, wanted: Request, placement: Placement) -> None:
+        """Keep a place from the moment on at which everything that goes has gone."""
+        if self._future is not None:
+            book(_waiting(wanted), wanted, placement, self._future, waits=True)
+
+    def go_on(self, one: Standing, words: str) -> None:
+        """Let a replica that was given up go on."""
+        hold(one.replica, self.future)
+        self.room.leaving.discard(one.replica.id)
+        self.room.booked += [shard.node for shard in one.replica.shards]
+        self.keeps.append(KeepReplica(replica=one.replica.id, words=words))
+
+    def let_go(self, way: Way) -> None:
+        """Note that replicas go; their nodes are looked at again."""
+        for one in way.gives_way:
+            self.room.leaving.add(one.replica)
+            self.room.booked += sorted(one.nodes & self.room.spaces.keys())
+
+    def give_way(self, found: Group, way: Way) -> None:
+        """Evict and pre-empt for a profile."""
+        to = (found.model.name, found.profile.name)
+        above = f"{found.model.name} (priority {found.profile.priority})"
+        for one in way.gives_way:
+            name, priority = one.replica, one.group.profile.priority
+            if one.idle:
+                words = f"it has nothing to do, and {above} can't be placed otherwise"
+                self.yields.append(EvictReplica(replica=name, gives_way_to=to, words=words))
+            else:
+                words = f"its priority is {priority}, and {above} can't be placed otherwise"
+                self.yields.append(PreemptReplica(replica=name, gives_way_to=to, words=words))
+        self.let_go(way)
+
+
+def _waiting(wanted: Request) -> str:
+    """Return what holds a place for a replica that has no id yet."""
+    return f"what {wanted.model.name} waits for"
