@@ -31,6 +31,7 @@ class Totals:
     steps: int = 0
     faults: Counter[str] = field(default_factory=Counter)
     edits: Counter[str] = field(default_factory=Counter)
+    requests: Counter[str] = field(default_factory=Counter)
     coverage: Counter[str] = field(default_factory=Counter)
     failed: list[int] = field(default_factory=list)
 
@@ -43,6 +44,7 @@ class Totals:
         self.steps += outcome.steps
         self.faults += outcome.faults
         self.edits += outcome.edits
+        self.requests += outcome.requests
         self.coverage += outcome.coverage
         if outcome.violation is not None:
             self.failed.append(outcome.seed)
@@ -83,7 +85,11 @@ def summary(totals: Totals) -> None:
     print(f"{totals.seeds} seeds, {hours:.1f} simulated hours, {totals.steps} steps")
     print(f"{totals.cpu:.0f} s of CPU: {each:.1f} s per simulated hour")
     print(f"{totals.checks} checks after changes and once each simulated second")
-    for title, counts in (("faults", totals.faults), ("people", totals.edits)):
+    for title, counts in (
+        ("faults", totals.faults),
+        ("people", totals.edits),
+        ("requests", totals.requests),
+    ):
         print(f"{title}: {sum(counts.values())}")
         for name, count in counts.most_common():
             print(f"  {count:7} {name}")

@@ -49,6 +49,18 @@ PATHS: dict[str, tuple[str, str]] = {
     "superseded stopped": ("events", r"(took its place while|takes? its place|in its place.*away)"),
     "lost replica replaced": ("events", r"takes the place of .*, lost with"),
     "gone when its node returned": ("events", r"returned without it"),
+    "started by a held request": ("events", r"a request waits for it"),
+    "stopped while idle": ("events", r"nothing was asked of it for"),
+    "scaled up by load": ("events", r"^starts .*in flight, \d+ a replica"),
+    "evicted": ("events", r"^evicts"),
+    "pre-empted": ("events", r"^pre-empts"),
+    "drained until nothing was in flight": ("events", r"nothing is in flight there"),
+    "limit of a drain over": ("events", r"the limit of .* is over"),
+    "rest of a replica stopped": ("events", r"a shard of it (failed|stopped)"),
+    "torn by a lost node": ("events", r"it is lost with|is not in the cluster any more"),
+    "engine failed a gateway": ("front", r"an engine failed"),
+    "gateway's worker replaced": ("places", r"a worker ended and is replaced"),
+    "node refused": ("dial", r"its certificate is denied"),
     "settings brought up": ("periodic", r"told .* the newest settings"),
 }
 """By name: the end of the module's name, and what its record says with all its fields."""
@@ -61,6 +73,12 @@ DERIVED = (
     "killed after it ignored SIGTERM",
     "record lost under an engine",
     "command of an older term",
+    "replica of several nodes started",
+    "request reached an engine",
+    "second in which a request was held",
+    "drained before its limit",
+    "somebody gave way",
+    "all that fits is there, and more is wanted",
 )
 """Counted by `invariants` from what the product has in its books."""
 

@@ -3,12 +3,13 @@
 import asyncio
 import contextvars
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Set
+from functools import partial
 
-from llmgw.base.errors import LlmgwError
+from llmgw.base.errors import LlmgwError, Refused
 from llmgw.control.plane import Plane, World
 from llmgw.control.server import BACK_AFTER, FIRST_MESSAGE
-from llmgw.link.server import LinkServer
+from llmgw.link.server import AgentStream, LinkServer
 from llmgw.local.sim.clock import SimClock
 from llmgw.local.sim.loop import Life, SimLoop
 from llmgw.local.sim.network import Network
@@ -30,6 +31,7 @@ class SimHead:
         loop: SimLoop,
         network: Network,
         memory: Memory,
+        removed: Set[str],
         number: int,
         seed: str,
     ) -> None:
@@ -47,6 +49,7 @@ class SimHead:
         self._loop = loop
         self._network = network
         self._memory = memory
+        self._removed = removed
         self._ending: asyncio.Event | None = None
 
     def start(self) -> None:
@@ -76,6 +79,12 @@ class SimHead:
         if self.store_away is not None:
             raise self.store_away
 
+    async def _let_in(self, plane: Plane, stream: AgentStream) -> None:
+        """Serve an agent, unless its certificate is denied: in plaintext there is none to deny."""
+        if stream.identity is not None and stream.identity.id in self._removed:
+            raise Refused("its certificate is denied")
+        await plane.agents.on_agent(stream)
+
     async def _run(self, life: Life) -> None:
         rng = random.Random(f"{self._rng.random()}")
         plane = Plane(
@@ -97,7 +106,7 @@ class SimHead:
             return
         link = LinkServer(
             None,
-            on_agent=plane.agents.on_agent,
+            on_agent=partial(self._let_in, plane),
             on_gateway=plane.gateways.on_gateway,
             on_join=plane.joining,
             clock=self.clock,

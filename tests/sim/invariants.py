@@ -2,7 +2,7 @@
 
 import re
 import signal
-from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,33 +11,26 @@ import msgspec
 
 from llmgw.control.plane import Plane
 from llmgw.local.sim.engine import Engine
-from llmgw.local.sim.loop import Life
 from llmgw.local.sim.machine import Machine
-from llmgw.local.sim.network import Link
 from llmgw.model.feed import NODES, REPLICAS
-from llmgw.model.node import DRAINING, LOST
-from llmgw.model.replica import LEAVING, Replica
-from llmgw.model.shard import FAILED, READY, STOPPED, STUCK
-from llmgw.plan.records import Plan, StartReplica
-from llmgw_agent.supervise.environment import shard_of
+from llmgw.model.shard import READY
+from llmgw.plan.records import Desired, Plan
 from tests.sim.coverage import Coverage
 from tests.sim.node import MEMORY_KIB, STATE
 from tests.sim.promises import broken_weights, forgotten, unknown_to_the_leader
+from tests.sim.rules import name_of
+from tests.sim.rules_of_books import RulesOfBooks
+from tests.sim.rules_of_links import RulesOfLinks
+from tests.sim.rules_of_plans import RulesOfPlans
+from tests.sim.rules_of_requests import RulesOfRequests
 from tests.sim.watch import Said
 
 if TYPE_CHECKING:
     from tests.sim.simulation import Simulation
 
-UNKNOWN_FOR = 25.0
-"""Seconds for which an engine may be unknown to the leader on whose stream its node is."""
-STOPPED_WITHIN = 60.0
-"""Seconds after which a stopped system has nothing running on nodes that were reachable."""
-NOTICE = 3.0
-"""Seconds beyond three heartbeats in which a half-open link has to be noticed."""
-AT_ONCE = 125
-"""Agents that may register within one second: what a control plane sustains (`link.SPREAD`)."""
-AGAIN_AND_AGAIN = 12
-"""Attempts of one agent within ten seconds."""
+STOPPED_WITHIN = 100.0
+"""Seconds after which a stopped system has nothing running on nodes that were reachable: what
+serves has the limit of a drain first."""
 
 REPLAYED = 120.0
 """Seconds after a repeated start in which its node may hold what nobody meant it to."""
@@ -47,10 +40,6 @@ BAD_WORDS = ("pass failed", "command failed", "stream failed", "a fault of the a
 """Records that are always a mistake of the product when an error comes with them."""
 
 
-class Violation(Exception):
-    """An invariant does not hold."""
-
-
 @dataclass
 class Invariants:
     """Checks one run; the first violation ends it."""
@@ -58,21 +47,23 @@ class Invariants:
     sim: "Simulation"
     coverage: Coverage
     checks: int = 0
-    _unknown: dict[int, float] = field(default_factory=dict)
     _acting: dict[int, str] = field(default_factory=dict)
     _sent: dict[int, int] = field(default_factory=dict)
     _stops: set[str] = field(default_factory=set)
     _terms: dict[str, int] = field(default_factory=dict)
     _versions: dict[str, int] = field(default_factory=dict)
-    _registered: Counter[int] = field(default_factory=Counter)
     _stopped_since: float | None = None
     _excused: set[int] = field(default_factory=set)
     _termed: set[int] = field(default_factory=set)
     _unreachable_at: dict[str, float] = field(default_factory=dict)
-    _told: dict[tuple[int, str], dict[tuple[str, int], str | None]] = field(default_factory=dict)
-    """What a node that is away ran, by its own last word, for each control plane."""
     broken: str | None = None
     """The first violation: it may be found in the middle of somebody's step."""
+
+    def __post_init__(self) -> None:
+        self.books = RulesOfBooks(self.sim, self.coverage, self.violated)
+        self.links = RulesOfLinks(self.sim, self.coverage, self.violated)
+        self.plans = RulesOfPlans(self.sim, self.coverage, self.violated)
+        self.requests = RulesOfRequests(self.sim, self.coverage, self.violated)
 
     def violated(self, words: str) -> None:
         """Note a violation."""
@@ -101,7 +92,9 @@ class Invariants:
                     self.violated(f"{machine.name}: {device} is used by {names}")
 
     def _memory(self, machine: Machine) -> None:
-        reserved = sum(self.sim.reserves(engine) for engine in machine.engines.values())
+        # What nobody can describe any more reserves nothing in any book until it is gone.
+        described = machine.engines.keys() - self.sim.faults.programs.excused
+        reserved = sum(self.sim.reserves(machine.engines[pid]) for pid in described)
         if reserved > MEMORY_KIB * 1024:
             self.violated(f"{machine.name}: {reserved} bytes of memory are given out")
 
@@ -114,7 +107,7 @@ class Invariants:
             self._termed.discard(engine.seen.pid)
         elif signal_ == signal.SIGTERM:
             self._termed.add(engine.seen.pid)
-        if not engine.healthy or engine.seen.pid in self.sim.faults.excused:
+        if not engine.healthy or engine.seen.pid in self.sim.faults.programs.excused:
             return
         self._look_at_sent()
         replica = name_of(engine).partition("/")[0]
@@ -148,80 +141,21 @@ class Invariants:
         def marked(topic: str, object_id: str) -> None:
             mark(topic, object_id)
             if topic == REPLICAS and plane.leader:
-                self._books(plane)
+                self.checks += 1
+                self.books.replicas_changed(plane)
             elif topic == NODES:
-                self._note_told(plane, object_id)
+                self.books.node_changed(plane, object_id)
 
         plane.feed.mark = marked  # type: ignore[method-assign]
         reconcile = plane.passes["reconcile"]._run.__self__  # type: ignore[attr-defined]
-        decided = reconcile._decided
+        decided: Callable[[Plan, Desired], None] = reconcile._decided
 
-        def checked(plan: Plan, *more: object) -> None:
-            decided(plan, *more)
-            self._decided(plane, plan)
+        def checked(plan: Plan, desired: Desired) -> None:
+            self.checks += 1
+            decided(plan, desired)
+            self.plans.decided(plane, plan, desired)
 
         reconcile._decided = checked
-
-    def _note_told(self, plane: Plane, node: str) -> None:
-        """Note what a node runs, when its stream ends; forget it when another begins."""
-        seen, key = plane.fleet._nodes.get(node), (id(plane), node)
-        if seen is None or seen.connected:
-            self._told.pop(key, None)
-        elif key not in self._told:
-            self._told[key] = {shard: one.state for shard, one in seen.shards.items()}
-
-    def _derived(self, plane: Plane) -> None:
-        """What is thought of a node changes nothing of what it said it runs."""
-        for node, seen in plane.fleet._nodes.items():
-            told = self._told.get((id(plane), node)) if not seen.connected else None
-            for shard, state in (told or {}).items():
-                now = seen.shards.get(shard)
-                if now is not None and now.state != state:
-                    replica, rank = shard
-                    self.violated(
-                        f"books of {plane.server_id}: {replica}/{rank} went from {state} to "
-                        f"{now.state} while {node} was away"
-                    )
-
-    def _decided(self, plane: Plane, plan: Plan) -> None:
-        """No plan starts more than is wanted, or gives up what is needed."""
-        self.checks += 1
-        starts = Counter(one.model for one in plan.steps if isinstance(one, StartReplica))
-        given_up = {one.replica for one in plan.steps if not isinstance(one, StartReplica)}
-        stopped = plane.settings.current.settings.serving.stopped
-        replicas = plane.fleet.replicas()
-        for entry in plane.catalog.entries() if plan.steps else ():
-            model = entry.model.name
-            wanted = 0 if stopped else entry.model.profiles[0].replicas
-            good = [one.id for one in replicas if self._counts_as(plane, one, model)]
-            kept = [one for one in good if one not in given_up]
-            there = ", ".join(good) or "none"
-            what = f"plan {plan.number} of {plane.server_id}, {wanted} of {model} are wanted"
-            if starts[model] and len(good) + starts[model] > wanted:
-                self.violated(f"{what}: starts {starts[model]}, and there are {there}")
-            if len(kept) < min(wanted, len(good)):
-                self.violated(f"{what}: gives up {given_up & set(good)} of {there}")
-
-    def _counts_as(self, plane: Plane, replica: Replica, model: str) -> bool:
-        if replica.model != model or replica.state in {FAILED, STOPPED, STUCK, *LEAVING}:
-            return False
-        if replica.stale:
-            return False
-        nodes = [plane.fleet.node(shard.node) for shard in replica.shards]
-        return all(n is not None and n.liveness != LOST and n.wish != DRAINING for n in nodes)
-
-    def _books(self, plane: Plane) -> None:
-        self.checks += 1
-        shards = plane.fleet.shards
-        for node in plane.fleet._nodes.values():
-            held: dict[str, str] = {}
-            for placed in shards.held_on(node):
-                spec = placed.status.spec
-                for device in spec.devices if spec is not None else ():
-                    other = held.setdefault(device, placed.status.replica)
-                    if other != placed.status.replica:
-                        names = f"{other} and {placed.status.replica}"
-                        self.violated(f"books of {plane.server_id}: {device} belongs to {names}")
 
     # At each record.
 
@@ -234,7 +168,7 @@ class Invariants:
         elif words in {"start_shard", "stop_shard"}:
             self._obeyed(said)
         elif words == "welcomed":
-            self._welcomed(said)
+            self.links.welcomed(said)
         elif words == "settled":
             self._settled(said)
         elif said.fields.get("kind") == "replica" and _HELD.search(words):
@@ -261,12 +195,6 @@ class Invariants:
             what = f"{said.words} {said.fields['shard']}"
             self.violated(f"{node.name} obeys {what} of term {term} after {highest}")
 
-    def _welcomed(self, said: Said) -> None:
-        second = int(said.at)
-        self._registered[second] += 1
-        if self._registered[second] > AT_ONCE:
-            self.violated(f"{self._registered[second]} agents registered within one second")
-
     def _settled(self, said: Said) -> None:
         for head in self.sim.heads:
             plane = head.plane
@@ -285,26 +213,19 @@ class Invariants:
         self._look_at_sent()
         for head in self.sim.heads:
             if head.plane is not None:
-                self._derived(head.plane)
+                self.books.each_second(head.plane)
         self._one_leader()
-        self._known()
+        self.books.known()
         self._lost_records()
-        self._links()
+        self.links.each_second()
+        self.requests.each_second()
         for words in (*forgotten(self.sim), *unknown_to_the_leader(self.sim)):
             self.violated(words)
         self._nothing_runs()
         if int(self.sim.loop.time()) % 10 == 0:
             for words in broken_weights(self.sim):
                 self.violated(words)
-            self._attempts()
-
-    def _attempts(self) -> None:
-        """No agent presses on a control plane."""
-        attempts = self.sim.network.attempts
-        for host, count in attempts.items():
-            if count > AGAIN_AND_AGAIN:
-                self.violated(f"{host} dialled {count} times within ten seconds")
-        attempts.clear()
+            self.links.attempts()
 
     def _one_leader(self) -> None:
         leading = [head.name for head in self.sim.heads if head.plane and head.plane.leader]
@@ -340,80 +261,11 @@ class Invariants:
         """Count the engines that run under an agent that can't describe them."""
         for node in self.sim.nodes:
             if node.agent is not None and not node.frozen:
-                for pid in self.sim.faults.excused & node.machine.engines.keys() - self._excused:
+                for pid in (
+                    self.sim.faults.programs.excused & node.machine.engines.keys() - self._excused
+                ):
                     self._excused.add(pid)
                     self.coverage.counts["record lost under an engine"] += 1
-
-    def _known(self) -> None:
-        """Every engine of a node on the leader's stream is known to it, or soon ended."""
-        plane, now = self.sim.leader(), self.sim.loop.time()
-        for node in self.sim.nodes:
-            if plane is None or not plane.agents.connected(node.name) or node.frozen:
-                for pid in node.machine.engines:
-                    self._unknown.pop(pid, None)
-                continue
-            seen = plane.fleet._nodes.get(node.name)
-            keys = set(seen.shards) if seen is not None else set()
-            keys |= {
-                (p.spec.replica, p.spec.rank) for p in plane.fleet.shards.pending.on(node.name)
-            }
-            pids = {s.pid for s in seen.shards.values()} if seen is not None else set()
-            for pid, engine in node.machine.engines.items():
-                if shard_of(engine.seen.environ) in keys or pid in pids:
-                    self._unknown.pop(pid, None)
-                elif now - self._unknown.setdefault(pid, now) > UNKNOWN_FOR:
-                    self.violated(
-                        f"{node.name}: {name_of(engine)} (pid {pid}) runs and is unknown to "
-                        f"{plane.server_id} for {UNKNOWN_FOR:g} s"
-                    )
-
-    def _links(self) -> None:
-        """Both ends of a half-open link notice it in time."""
-        left: list[tuple[float, Link]] = []
-        for at, link in self.sim.faults.silenced:
-            since = self._silent_since(at, link)
-            if since is not None:
-                left.append((since, link))
-        self.sim.faults.silenced[:] = left
-        self._clocks()
-
-    def _silent_since(self, at: float, link: Link) -> float | None:
-        """Return since when a link is silent that not both ends have noticed; None: they did."""
-        now, limit = self.sim.loop.time(), 3 * self.sim.interval + 1.0 + NOTICE
-        # One that was deaf in one direction may have become silent in both since.
-        at = max(at, link.cut_at or at)
-        stuck = [
-            side
-            for side, end in enumerate(link.ends)
-            if not end.lost and not (end.life and (end.life.over or end.life.frozen))
-        ]
-        if not stuck:
-            self.coverage.counts["half-open link noticed"] += 1
-            return None
-        lives = [end.life for end in link.ends if end.life is not None]
-        if any(one.frozen or (one.thawed is not None and one.thawed >= at) for one in lives):
-            # Who stood still is given the time anew.
-            return now if any(one.frozen for one in lives) else max(at, self._thawed(lives))
-        if now - at > limit:
-            sides = " and ".join(("agent", "control plane")[side] for side in stuck)
-            self.violated(f"link of {link.client} silent for {limit:g} s, {sides} did not see")
-        return at
-
-    def _thawed(self, lives: list[Life]) -> float:
-        return max(one.thawed or 0.0 for one in lives) + 0.001
-
-    def _clocks(self) -> None:
-        """Count the clocks that were set while a stream was open, if it is open still."""
-        left, now = [], self.sim.loop.time()
-        for at, name in self.sim.faults.jumped:
-            node = self.sim.by_name.get(name)
-            if node is None:
-                continue
-            if now - at < 30:
-                left.append((at, name))
-            elif node.agent is not None and node.agent.dialer._opened_at <= at:
-                self.coverage.counts["clock jumped under an open stream"] += 1
-        self.sim.faults.jumped[:] = left
 
     def _nothing_runs(self) -> None:
         """A stopped system has nothing running, where its nodes can be told."""
@@ -434,9 +286,3 @@ class Invariants:
             if left:
                 names = ", ".join(name_of(one) for one in left)
                 self.violated(f"the system is stopped, and {node.name} runs {names}")
-
-
-def name_of(engine: Engine) -> str:
-    """Return which shard an engine is, as people write it."""
-    replica, rank = shard_of(engine.seen.environ) or ("?", 0)
-    return f"{replica}/{rank}"

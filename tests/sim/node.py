@@ -6,6 +6,7 @@ The agent is the product's own, put together by its own composition root.
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from llmgw.base.log import LogRing
@@ -19,8 +20,12 @@ from llmgw.local.sim.machine import Machine
 from llmgw.local.sim.network import Network
 from llmgw_agent.assembly import Agent, Surroundings, assemble
 from llmgw_agent.config import AgentConfig
+from llmgw_agent.host import tree
 from llmgw_agent.host.machine import Machine as Platform
 from llmgw_agent.host.world import World
+from llmgw_agent.probe.facts import ProbedSource
+from llmgw_agent.probe.further import Means
+from llmgw_agent.probe.ports import PortsProbe
 from llmgw_agent.remembered import Remembered
 from llmgw_agent.sources import Directories
 from tests.sim.sides import Helpers
@@ -32,6 +37,41 @@ CPUS = 32
 
 _PLATFORM = Platform(architecture="x86_64", glibc="2.36")
 _FOREVER = 1e12
+
+
+_ON_ONE_NETWORK = 4
+_OF = 10
+
+
+def wires(number: int) -> dict[str, str]:
+    """Return what the kernel tells of a node's RoCE port: of ten nodes two have none.
+
+    Four of ten are on one network and four on another.
+    """
+    which, place = number % _OF // _ON_ONE_NETWORK, number // _OF * _OF + number % _OF
+    if which > 1:
+        return {}
+    port = "/sys/class/infiniband/mlx5_0/ports/1"
+    high, low = 10 << 8 | which, (place // 250) << 8 | place % 250 + 1
+    return {
+        "/sys/class/infiniband/mlx5_0/node_guid": f"b8ce:f603:0000:{place:04x}\n",
+        f"{port}/state": "4: ACTIVE\n",
+        f"{port}/phys_state": "5: LinkUp\n",
+        f"{port}/rate": "400 Gb/sec (4X NDR)\n",
+        f"{port}/link_layer": "Ethernet\n",
+        f"{port}/gids/0": f"0000:0000:0000:0000:0000:ffff:{high:04x}:{low:04x}\n",
+        f"{port}/gid_attrs/types/0": "RoCE v2\n",
+        f"{port}/gid_attrs/ndevs/0": "eth1\n",
+        "/proc/net/route": (
+            "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
+            f"eth1\t0000{which:02X}0A\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0\n"
+        ),
+    }
+
+
+def _ports(means: Means) -> tuple[ProbedSource, ...]:
+    new = partial(means.new_helper, tree.HELPER)
+    return (PortsProbe(means.files, means.processes, new, means.clock),)
 
 
 @dataclass
@@ -49,6 +89,7 @@ class SimNode:
     """A machine of the cluster."""
 
     def __init__(self, place: Place, number: int, cards: int, seed: str) -> None:
+        self.number = number
         self.name = f"node-{number:03}"
         self.rng = random.Random(f"{seed}/{self.name}")
         host = f"127.1.{number // 250}.{number % 250 + 1}"
@@ -80,6 +121,13 @@ class SimNode:
         lines = ["cpu  0 0 0 0 0 0 0 0 0 0"]
         lines += [f"cpu{cpu} 0 0 0 0 0 0 0 0 0 0" for cpu in range(CPUS)]
         put(Path("/proc/stat"), "\n".join(lines).encode() + b"\n")
+        for path, text in wires(self.number).items():
+            put(Path(path), text.encode())
+
+    @property
+    def network(self) -> int | None:
+        """Return which network it is on; None: it has no port."""
+        return self.number % _OF // _ON_ONE_NETWORK if wires(self.number) else None
 
     @property
     def frozen(self) -> bool:
@@ -157,5 +205,5 @@ class SimNode:
             ),
             environ={"PATH": "/usr/bin"},
             plaintext=True,
-            further=lambda _: (),
+            further=_ports if wires(self.number) else lambda _: (),
         )

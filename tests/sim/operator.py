@@ -15,14 +15,18 @@ import msgspec
 
 from llmgw.base.errors import LlmgwError
 from llmgw.control.plane import Plane
+from llmgw.local.sim.engine import Engine
 from llmgw.model.catalog import (
     REPLACE,
     SIMULATED,
     Disconnect,
     Model,
     Profile,
+    Scaling,
     UrlSource,
 )
+from llmgw.model.shard import READY
+from tests.sim.rules import name_of
 
 if TYPE_CHECKING:
     from tests.sim.simulation import Simulation
@@ -48,7 +52,7 @@ def catalog(agents: int, rng: random.Random) -> tuple[Model, ...]:
         Model(
             name="chat",
             source=_weights(0),
-            profiles=(one("chat", gpus=1, replicas=share(0.3)),),
+            profiles=(one("chat", gpus=1, replicas=share(0.2)),),
         ),
         Model(
             name="big",
@@ -59,6 +63,39 @@ def catalog(agents: int, rng: random.Random) -> tuple[Model, ...]:
             name="code",
             disconnect=Disconnect(policy=REPLACE, after=15.0, on_return=on_return),
             profiles=(one("code", gpus=1, replicas=share(0.2)),),
+        ),
+        Model(
+            name="pair",
+            source=_weights(1),
+            profiles=(one("pair", gpus=1, nodes=2, replicas=share(0.15), priority=3),),
+        ),
+        Model(
+            name="rare",
+            profiles=(
+                one(
+                    "rare",
+                    gpus=1,
+                    replicas=0,
+                    max_replicas=share(0.2),
+                    priority=4,
+                    scaling=Scaling(in_flight=2, window=5.0, down_window=20.0, idle_stop=40.0),
+                ),
+            ),
+        ),
+        Model(
+            name="busy",
+            profiles=(
+                one(
+                    "busy",
+                    gpus=1,
+                    max_replicas=max(2, share(0.3)),
+                    scaling=Scaling(in_flight=1, window=5.0, down_window=15.0),
+                ),
+            ),
+        ),
+        Model(
+            name="batch",
+            profiles=(one("batch", gpus=1, replicas=share(0.2), priority=-5),),
         ),
         Model(
             name="embed",
@@ -93,6 +130,29 @@ class Operator:
             return {}
         stored = self.sim.memory.catalog.entries()
         return {one.model.name: one.model.profiles[0].replicas for one in stored}
+
+    def nodes_of(self, replica: str) -> int:
+        """Return how many nodes a replica is on."""
+        model = self.models.get(self.sim.model_of(replica))
+        return 1 if model is None else model.profiles[0].nodes
+
+    def priority_of(self, engine: Engine) -> int:
+        """Return the priority that an engine's model has now; of one that left the lowest."""
+        replica = name_of(engine).partition("/")[0]
+        model = self.models.get(self.sim.model_of(replica))
+        return -1000 if model is None else model.profiles[0].priority
+
+    def served(self) -> list[str]:
+        """Return the models of which a replica is ready, and those that a request starts."""
+        plane = self.sim.leader()
+        known = plane.fleet.replicas() if plane is not None else ()
+        there = {one.model for one in known if one.state == READY}
+        rests = {
+            one.model.name
+            for one in self.sim.memory.catalog.entries()
+            if one.model.profiles[0].scaling is not None
+        }
+        return sorted(one for one in there | rests if one is not None and one in self.wanted())
 
     async def ask(self, kind: str, work: Callable[[Plane], Awaitable[Any]]) -> Any:
         """Ask the leader for something; return its answer, None when there is none."""
@@ -147,7 +207,9 @@ class Operator:
         """Drain, cordon or release a node."""
         self.wishes.pop(node, None)
         kind = f"node {wish or 'released'}"
-        done = await self.ask(kind, lambda plane: plane.membership.set_wish(node, wish, actor=ACTOR))
+        done = await self.ask(
+            kind, lambda plane: plane.membership.set_wish(node, wish, actor=ACTOR)
+        )
         if done is not None:
             self.wishes[node] = wish
 
@@ -159,6 +221,7 @@ class Operator:
             (2, self._remove),
             (3, self._add_back),
             (3, self._node_wish),
+            (1, self._remove_node),
             (2, self._setting),
             (1, self._stop_or_start),
         )
@@ -166,6 +229,7 @@ class Operator:
 
     async def calm(self) -> None:
         """Take back what keeps the fleet from being as it is wanted."""
+        self.sim.removed.clear()
         for node in self.sim.nodes:
             # What was not acknowledged may stand as well.
             stored = {one.id: one.wish for one in self.sim.memory.nodes.every_node()}
@@ -191,7 +255,15 @@ class Operator:
     async def _scale(self) -> None:
         name = self.rng.choice(sorted(self.models))
         model = self.models[name]
-        most = max(2, round(0.25 * len(self.sim.nodes)))
+        profile, most = model.profiles[0], max(2, round(0.25 * len(self.sim.nodes)))
+        if profile.scaling is not None:
+            await self._put(
+                name, model, max_replicas=self.rng.randint(max(1, profile.replicas), most)
+            )
+            return
+        if profile.priority < 0 and self.rng.random() < 0.5:
+            # What nobody misses fills all that there is, at times.
+            most = sum(node.cards for node in self.sim.nodes)
         await self._put(name, model, replicas=self.rng.randint(0, most))
 
     async def _change(self) -> None:
@@ -228,6 +300,20 @@ class Operator:
             await self.wish(self.rng.choice(drained), None)
         else:
             await self.wish(node, self.rng.choice(("draining", "cordoned", None)))
+
+    async def _remove_node(self) -> None:
+        """Remove a node; it is let in anew after a while, as what it is then."""
+        there = [one.name for one in self.sim.nodes if one.name not in self.sim.removed]
+        if len(there) < len(self.sim.nodes):
+            return
+        name = self.rng.choice(there)
+        self.sim.removed.add(name)
+        self.wishes.pop(name, None)
+        await self.ask(
+            "node removed", lambda plane: _true(plane.membership.remove(name, actor=ACTOR))
+        )
+        seconds = self.rng.uniform(20.0, 120.0)
+        self.sim.loop.call_later(seconds, self.sim.removed.discard, name)
 
     async def _setting(self) -> None:
         port = self.rng.choice((9400, 9401, 9402))

@@ -1,8 +1,9 @@
-"""Eight mistakes, made on purpose: each patches the product for as long as a test needs it.
+"""Mistakes, made on purpose: each patches the product for as long as a test needs it.
 
 What finds them are the same invariants that every run is held to.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -12,9 +13,10 @@ import msgspec
 
 from llmgw.control import replicas
 from llmgw.control.fleet import Fleet
+from llmgw.gateway.proxy.deadlines import Deadlines
 from llmgw.model.node import LOST
 from llmgw.model.shard import FAILED, READY, STOPPED, STOPPING, ShardStatus
-from llmgw.plan import reconcile
+from llmgw.plan import filling, giveway, reconcile
 from llmgw.plan.records import Booking
 from llmgw.store.interface import StoredNode
 from llmgw_agent.commands import Commands
@@ -98,15 +100,14 @@ def stale_leader_obeyed() -> AbstractContextManager[None]:
 
 def two_starts() -> AbstractContextManager[None]:
     """A pass places what is missing twice."""
-    fill: Any = reconcile._Pass._fill
+    meet: Any = filling.meet
 
-    def twice(self: Any, *found: Any) -> None:
-        fill(self, *found)
-        first, self.starts = self.starts, []
-        fill(self, *found)
-        self.starts = [*first, *self.starts]
+    def twice(claim: Any, groups: Any, places: Any, give_up: Any) -> bool:
+        meet(claim, groups, places, give_up)
+        places.claimed.clear()
+        return bool(meet(claim, groups, places, give_up))
 
-    return _patched(reconcile._Pass, "_fill", twice)
+    return _patched(filling, "meet", twice)
 
 
 def drain_forgotten() -> AbstractContextManager[None]:
@@ -129,6 +130,34 @@ def memory_twice() -> AbstractContextManager[None]:
     return _patched(replicas, "_booking", without_memory)
 
 
+def drain_cut_short() -> AbstractContextManager[None]:
+    """A replica that is given up is stopped with what it has begun."""
+    return _patched(reconcile, "may_stop", lambda *_: "it was given up")
+
+
+def waits_for_ever() -> AbstractContextManager[None]:
+    """A gateway forgets every deadline: what it holds, and what an engine never answers."""
+    return _patched(Deadlines, "look", lambda _self: None)
+
+
+def rest_left_running() -> AbstractContextManager[None]:
+    """What is left of a replica of several nodes runs on when a shard of it has failed."""
+    return _patched(reconcile._Pass, "_stop_rest", lambda _self: None)
+
+
+def priorities_forgotten() -> AbstractContextManager[None]:
+    """Every other model is taken for one of a lower priority."""
+    of_group = giveway._of_group
+
+    def lowered(group: Any, found: Any, *more: Any, **named: Any) -> Iterator[Any]:
+        below = msgspec.structs.replace(group.profile, priority=found.profile.priority - 1)
+        other = dataclasses.replace(group, profile=below)
+        for one in of_group(other, found, *more, **named):
+            yield dataclasses.replace(one, group=group)
+
+    return _patched(giveway, "_of_group", lowered)
+
+
 PLANTED = {
     "empty report after a restart": Planted(empty_report, "adopted after a restart"),
     "unknown engine left alive": Planted(unknown_left_alive, "record lost under an engine"),
@@ -138,4 +167,10 @@ PLANTED = {
     "two starts in one pass": Planted(two_starts, "shard told to start"),
     "drain that forgets": Planted(drain_forgotten, "leadership taken over"),
     "memory reserved twice": Planted(memory_twice, "shard told to start"),
+    "drain cut short": Planted(drain_cut_short, "drained before its limit"),
+    "request that waits for ever": Planted(waits_for_ever, "request reached an engine"),
+    "rest of a replica left running": Planted(
+        rest_left_running, "replica of several nodes started"
+    ),
+    "priorities forgotten": Planted(priorities_forgotten, "somebody gave way"),
 }

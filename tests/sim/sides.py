@@ -21,6 +21,7 @@ from llmgw.model.shard import Progress
 from llmgw_agent.engines.install_side import Seen
 from llmgw_agent.host import disk_side
 from llmgw_agent.host.disk import Space, SpaceOf
+from llmgw_agent.host.tree import Tree, TreeOf, read_live
 from llmgw_agent.parse.cards import Card, CardsSeen
 from llmgw_agent.weights.fetch_side import FetchOrder, fetch
 from llmgw_agent.weights.url_fetch import UrlFetch
@@ -46,6 +47,7 @@ class Helpers:
             "llmgw_agent.weights.fetch_side": self._fetch,
             "llmgw_agent.engines.install_side": self._installs,
             "llmgw_agent.probe.nvml_side": self._nvml,
+            "llmgw_agent.host.tree_side": self._tree,
         }
 
     def new(self, module: str, grace: float) -> Callable[[], "InlineHelper"]:
@@ -63,6 +65,11 @@ class Helpers:
             assert space is not None
             return Space(real="/", total_bytes=space.total, free_bytes=space.free)
         return disk_side.answer(msgspec.json.encode(request))
+
+    async def _tree(self, request: Record, tell: Tell) -> Record:
+        assert isinstance(request, TreeOf)
+        disk = self._machine.disk
+        return Tree(files=dict(read_live(disk, Path(request.root), request.wanted, request.most)))
 
     async def _fetch(self, request: Record, tell: Tell) -> Record:
         assert isinstance(request, FetchOrder)

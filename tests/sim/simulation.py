@@ -1,37 +1,38 @@
 """One run: a fleet, people and faults; storms, and calms in which all has to become as wanted."""
 
 import asyncio
-import gc
 import random
-import sys
 import tempfile
-import warnings
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from llmgw.control.plane import Plane
 from llmgw.local.sim.clock import SimClock
+from llmgw.local.sim.ended import quiet_end
 from llmgw.local.sim.engine import Character, Engine, option
 from llmgw.local.sim.faults import Faults
 from llmgw.local.sim.foreign import on_virtual_time
 from llmgw.local.sim.http import FileServer
 from llmgw.local.sim.loop import SimLoop, Stuck
 from llmgw.local.sim.network import Network
+from llmgw.local.sim.requests import door
 from llmgw.local.sim.world import World
-from llmgw.model.settings import LinkSettings, ReconcileSettings, Settings
+from llmgw.model.settings import GatewaySettings, LinkSettings, ReconcileSettings, Settings
 from llmgw.store.memory import Memory
 from tests.sim import watch as watching
 from tests.sim.coverage import Coverage
+from tests.sim.gateway import SimGateway
 from tests.sim.head import SimHead
-from tests.sim.invariants import Invariants, Violation
+from tests.sim.invariants import Invariants
 from tests.sim.node import STATE, Place, SimNode
 from tests.sim.operator import ACTOR, FILES, Operator, catalog
 from tests.sim.paces import paced
 from tests.sim.replays import Replays
+from tests.sim.rules import Violation
+from tests.sim.rules_of_requests import RulesOfRequests
 from tests.sim.settling import not_settled
+from tests.sim.users import FIRST_BYTE, HELD_FOR, Users
 from tests.sim.watch import Watch
 
 STORM = 200.0
@@ -39,13 +40,17 @@ STORM = 200.0
 SETTLES = 420.0
 """Seconds after the last fault within which everything has to be as it is wanted: the longest
 back-off is 300 s."""
+ROLLED_EACH = 30.0
+"""Seconds that each of a full fleet's outdated replicas has beyond that: they go one by one."""
 BEGINS = 120.0
+DRAIN_LIMIT = 30.0
 STABLE = 8.0
 """Seconds for which it has to stay so."""
 FAULT_EACH = 14.0
 EDIT_EACH = 25.0
 WEIGHTS = 4000
 """Bytes of a file of weights."""
+OK = 200
 MEMORY_EACH = 140 * 10**9
 
 
@@ -56,6 +61,8 @@ class Options:
     agents: int = 10
     seconds: float = 3600.0
     heads: int = 2
+    gateways: tuple[int, ...] = (1, 1, 2)
+    """How many there may be."""
 
 
 @dataclass
@@ -70,6 +77,7 @@ class Outcome:
     checks: int
     faults: Counter[str] = field(default_factory=Counter)
     edits: Counter[str] = field(default_factory=Counter)
+    requests: Counter[str] = field(default_factory=Counter)
     coverage: Counter[str] = field(default_factory=Counter)
     violation: str | None = None
     last: tuple[str, ...] = ()
@@ -95,22 +103,28 @@ class Simulation:
         self.stormy = False
         self.network = Network(self.loop, random.Random(f"{seed}/network"))
         self.memory = Memory(SimClock(self.loop))
+        self.removed: set[str] = set()
+        """Nodes that nobody lets in: they were removed, and are not let in anew yet."""
         self.heads = [
-            SimHead(self.loop, self.network, self.memory, number, str(seed))
+            SimHead(self.loop, self.network, self.memory, self.removed, number, str(seed))
             for number in range(1, options.heads + 1)
         ]
         files = {f"/chat-{number}.gguf": _weights(number) for number in range(FILES)}
         self.whole_weights = frozenset(files.values())
         servers = {"weights.example": FileServer(files)}
-        place = Place(
-            self.loop, self.network, tuple(h.address for h in self.heads), servers, directory
-        )
+        addresses = tuple(head.address for head in self.heads)
+        place = Place(self.loop, self.network, addresses, servers, directory)
         self.nodes = [
             SimNode(place, number, self.rng.choice((2, 2, 2, 3)), str(seed))
             for number in range(options.agents)
         ]
         self.by_host = {node.machine.host: node for node in self.nodes}
         self.by_name = {node.name: node for node in self.nodes}
+        self.gateways = [
+            SimGateway(self.network, addresses, directory, number, str(seed))
+            for number in range(1, self.rng.choice(options.gateways) + 1)
+        ]
+        self.users = Users(self, random.Random(f"{seed}/users"))
         self.operator = Operator(self, random.Random(f"{seed}/operator"))
         self.replays = Replays(self, random.Random(f"{seed}/replays"))
         self.faults = self._make_faults(servers)
@@ -127,6 +141,7 @@ class Simulation:
             servers=servers,
             records=STATE / "shards",
             models=lambda: sorted(self.operator.models),
+            gateways=self.gateways,
         )
         faults = Faults(
             world,
@@ -149,6 +164,7 @@ class Simulation:
             machine.disk.written = lambda path, data, machine=machine: (  # type: ignore[misc]
                 self.invariants.file_written(machine, path, data)
             )
+            self.network.doors[machine.host] = door(machine, self.requests.asked)
             machine.casting = lambda argv, node=node: self._cast(node, argv)  # type: ignore[misc]
         for head in self.heads:
             head.made = self.invariants.watch_plane
@@ -158,6 +174,11 @@ class Simulation:
     def leader(self) -> Plane | None:
         """Return the control plane that leads."""
         return next((h.plane for h in self.heads if h.plane and h.plane.leader), None)
+
+    @property
+    def requests(self) -> RulesOfRequests:
+        """Return what looks at requests."""
+        return self.invariants.requests
 
     def reserves(self, engine: Engine) -> int:
         """Return the memory that an engine was given."""
@@ -183,11 +204,15 @@ class Simulation:
             await self._storm(min(STORM, end - self.loop.time()))
             await self._calm()
             await self._restart_one()
+            await self._everything_answers()
 
     async def _begin(self) -> None:
         settings = Settings(
             link=LinkSettings(heartbeat_interval=self.interval),
-            reconcile=ReconcileSettings(period=self.rng.choice((5.0, 5.0, 8.0))),
+            reconcile=ReconcileSettings(
+                period=self.rng.choice((5.0, 5.0, 8.0)), drain_limit=DRAIN_LIMIT
+            ),
+            gateway=GatewaySettings(held_for=HELD_FOR, first_byte_timeout=FIRST_BYTE),
             engines={},
         )
         self.memory.settings.put(settings, 0, ACTOR, 0.0)
@@ -196,6 +221,8 @@ class Simulation:
         await self._seconds(3.0)
         for node in self.nodes:
             node.start()
+        for gateway in self.gateways:
+            gateway.start()
         for model in catalog(self.options.agents, self.rng):
             while not await self.operator.put_model(model, "model added"):
                 await self._seconds(1.0)
@@ -206,6 +233,7 @@ class Simulation:
         end = self.loop.time() + seconds
         each = FAULT_EACH * 10 / max(10, min(60, len(self.nodes)))
         people = asyncio.ensure_future(self._people(end))
+        self._users = asyncio.ensure_future(self.users.come_and_go(end))
         while self.loop.time() < end:
             self.faults.one()
             await self._seconds(self.rng.expovariate(1 / each))
@@ -222,18 +250,20 @@ class Simulation:
         self.watch.note("calm")
         self._mend()
         people = asyncio.ensure_future(self.operator.calm())
-        while not people.done():
+        while not (people.done() and self._users.done()):
             await self._seconds(1.0)
-        await people
+        await asyncio.gather(people, self._users)
         self._mend()
-        await self._settle("what is wanted did not come about", SETTLES)
+        plane = self.leader()
+        stale = [one for one in plane.fleet.replicas() if one.stale] if plane is not None else ()
+        within = SETTLES + ROLLED_EACH * len(stale)
+        await self._settle("what is wanted did not come about", within)
 
     def _mend(self) -> None:
         self.faults.heal()
-        for head in self.heads:
-            _started(head)
-        for node in self.nodes:
-            _started(node)
+        programs: list[SimHead | SimNode | SimGateway] = [*self.heads, *self.nodes, *self.gateways]
+        for one in programs:
+            _started(one)
 
     def _engines(self) -> list[Engine]:
         return [one for node in self.nodes for one in tuple(node.machine.engines.values())]
@@ -271,6 +301,21 @@ class Simulation:
         if now != pids:
             raise Violation(f"a restart changed what runs: {sorted(pids ^ now)}")
 
+    async def _everything_answers(self) -> None:
+        """Ask for each model that is there or may be started, at each gateway: it is answered."""
+        while self.users.key is None:
+            await self.users.get_key()
+            await self._seconds(2.0)
+        asked = [(one, model) for one in self.gateways for model in self.operator.served()]
+        answers = [asyncio.ensure_future(self.users.ask(*one)) for one in asked]
+        while not all(one.done() for one in answers):
+            await self._seconds(1.0)
+        for (gateway, model), answer in zip(asked, answers, strict=True):
+            if answer.result() != OK:
+                raise Violation(
+                    f"{gateway.name} answers {answer.result()} for {model}, and nothing is broken"
+                )
+
     async def _seconds(self, seconds: float) -> None:
         """Let time pass; check each second."""
         end = self.loop.time() + seconds
@@ -295,10 +340,11 @@ class Simulation:
             ends=rng.uniform(0.1, 3.0),
             heeds_term=rng.random() > 0.08,
             killed=rng.choice((4.0, 14.0)) if rng.random() < 0.06 else 0.0,
+            replies=rng.choice((0.5, 3.0, 12.0, 25.0)),
         )
 
 
-def _started(one: SimHead | SimNode) -> None:
+def _started(one: SimHead | SimNode | SimGateway) -> None:
     if one.life is None:
         one.start()
 
@@ -338,27 +384,8 @@ def _simulate(seed: int, options: Options, directory: Path, hearing: list[Watch]
         checks=sim.invariants.checks,
         faults=sim.faults.counts,
         edits=sim.operator.counts,
+        requests=sim.users.counts,
         coverage=sim.coverage.counts,
         violation=violation,
         last=tuple(sim.watch.last),
     )
-
-
-@contextmanager
-def quiet_end() -> Iterator[None]:
-    """Collect what killed programs left, once it is over, and let none of it complain.
-
-    Collecting while a run goes on would cost and find little: what was killed is kept.
-    """
-    gc.collect()
-    gc.disable()
-    hook = sys.unraisablehook
-    try:
-        yield
-    finally:
-        sys.unraisablehook = lambda _: None
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
-            gc.enable()
-            gc.collect()
-        sys.unraisablehook = hook

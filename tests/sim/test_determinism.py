@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.sim.simulation import Options, simulate
 
 ROOT = Path(__file__).parents[2]
-SEED, MINUTES = 7, 12
+SEED, MINUTES = 7, 7
 
 
 def trace(hash_seed: str) -> str:

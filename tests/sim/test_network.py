@@ -3,13 +3,18 @@
 import asyncio
 import random
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from llmgw.local.sim.disk import Disk
 from llmgw.local.sim.loop import Life, SimLoop
+from llmgw.local.sim.machine import Machine
 from llmgw.local.sim.network import Network
+from llmgw.local.sim.requests import door
 
 SERVER = ("127.0.1.1", 7442)
+REQUEST = b"POST /v1/chat/completions HTTP/1.1\r\nhost: e\r\ncontent-length: 2\r\n\r\n{}"
 
 
 class Peer(asyncio.Protocol):
@@ -154,3 +159,48 @@ def test_a_cut_way_hangs_new_connections_and_silences_open_ones(loop: SimLoop, n
         assert network.links[0].silent == [True, True]
 
     loop.run_until_complete(main())
+
+
+def test_a_side_that_sends_nothing_more_still_hears(loop: SimLoop, network: Network):
+    class Answering(Peer):
+        def eof_received(self) -> bool:
+            self.transport.write(b"answer")
+            return True
+
+    async def run() -> tuple[bytes, list[Exception | None]]:
+        await loop.create_server(Answering, sock=await network.bind(*SERVER))
+        transport, client = await loop.create_connection(Peer, *SERVER)
+        transport.write(b"question")
+        transport.write_eof()
+        await asyncio.sleep(1.0)
+        return client.got, client.lost
+
+    assert loop.run_until_complete(run()) == (b"answer", [])
+
+
+def test_an_engine_answers_whoever_connects_and_breaks_off_when_it_ends(
+    loop: SimLoop, network: Network
+):
+    machine = Machine(loop, "n1", "127.1.0.1", Disk(total=1 << 20))
+    asked: list[str] = []
+    network.doors[machine.host] = door(machine, lambda _m, _e, client: asked.append(client))
+
+    async def run() -> tuple[bytes, bytes, int]:
+        argv = ("engine", "--port", "7500", "--model", "m")
+        await machine.start(argv, env={}, log=Path("/log"))
+        with pytest.raises(ConnectionRefusedError):
+            await loop.create_connection(Peer, machine.host, 7501)
+        await asyncio.sleep(10.0)
+        first, second = [await loop.create_connection(Peer, machine.host, 7500) for _ in range(2)]
+        first[0].write(REQUEST)
+        await asyncio.sleep(5.0)
+        second[0].write(REQUEST)
+        await asyncio.sleep(0.5)
+        (engine,) = machine.engines.values()
+        engine.crash()
+        await asyncio.sleep(1.0)
+        return first[1].got, second[1].got, len(second[1].lost)
+
+    answer, cut, lost = loop.run_until_complete(run())
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert (cut, lost, len(asked)) == (b"", 1, 2)

@@ -11,13 +11,25 @@ PRODUCT = {
     "llmgw.control.plane",
     "llmgw.control.server",
     "llmgw.control.tasks",
+    "llmgw.gateway",
+    "llmgw.gateway.cells",
+    "llmgw.gateway.config",
+    "llmgw.gateway.frames",
+    "llmgw.gateway.front",
+    "llmgw.gateway.key_cells",
+    "llmgw.gateway.membership",
+    "llmgw.gateway.places",
+    "llmgw.gateway.service",
+    "llmgw.gateway.worker",
     "llmgw.link",
+    "llmgw.link.dial",
     "llmgw.link.enrol",
     "llmgw.link.guard",
     "llmgw.link.identity",
     "llmgw.link.server",
     "llmgw.link.tls",
     "llmgw.pki.authority",
+    "llmgw.plan",
     "llmgw.plan.records",
     "llmgw.store.memory",
     "llmgw_agent.assembly",
@@ -27,12 +39,16 @@ PRODUCT = {
     "llmgw_agent.host",
     "llmgw_agent.host.disk",
     "llmgw_agent.host.machine",
+    "llmgw_agent.host.tree",
     "llmgw_agent.host.world",
     "llmgw_agent.parse.cards",
     "llmgw_agent.probe",
     "llmgw_agent.probe.cpu",
     "llmgw_agent.probe.disks",
+    "llmgw_agent.probe.facts",
+    "llmgw_agent.probe.further",
     "llmgw_agent.probe.memory",
+    "llmgw_agent.probe.ports",
     "llmgw_agent.probe.shards",
     "llmgw_agent.remembered",
     "llmgw_agent.sources",
@@ -41,9 +57,10 @@ PRODUCT = {
     "llmgw_agent.weights.fetch_side",
     "llmgw_agent.weights.url_fetch",
 }
-"""What of control plane and agent the simulator touches, records and `llmgw.base` apart."""
+"""What of control plane, gateway and agent is touched, records and `llmgw.base` apart."""
 
 CLASSES = {
+    "Asking": "a user's connection",
     "Carried": "a command that was sent",
     "Coverage": "counts",
     "Helpers": "makes helper processes",
@@ -52,15 +69,26 @@ CLASSES = {
     "Operator": "people",
     "Options": "a run's size",
     "Outcome": "a run's outcome",
+    "Pipe": "one direction of a socket pair",
+    "PipeChannel": "an end of a socket pair",
     "Place": "what nodes share",
     "Replays": "the network repeats itself",
+    "Rules": "checks",
+    "RulesOfBooks": "checks",
+    "RulesOfLinks": "checks",
+    "RulesOfPlans": "checks",
+    "RulesOfRequests": "checks",
     "Said": "a log record",
+    "SimGateway": "a machine",
     "SimHead": "a machine",
     "SimNode": "a machine",
+    "SimPlace": "starts a worker's process, and is the product's place in all else",
     "Simulation": "a run",
     "Totals": "sums",
+    "Users": "people",
     "Violation": "an error",
     "Watch": "hears the log",
+    "WorkerProcess": "a process: what runs in it is the product's",
     "_ToWatch": "hears the log",
 }
 
@@ -104,7 +132,7 @@ def test_no_class_answers_for_a_part_of_the_product():
     }
     assert found.keys() == CLASSES.keys()
     bases = {base for of_one in found.values() for base in of_one}
-    assert bases == {"Exception", "logging.Handler"}
+    assert bases == {"Exception", "Place", "Rules", "asyncio.Protocol", "logging.Handler"}
 
 
 def test_no_fake_of_other_tests_is_used():

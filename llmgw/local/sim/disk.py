@@ -25,8 +25,9 @@ class Disk:
         self.total = total
         self.taken = 0
         self.written: Hook = lambda path, data: None
-        self._files: dict[Path, bytearray] = {}
-        self._inside: dict[Path, dict[str, None]] = {}
+        self._files: dict[str, bytearray] = {}
+        """By path as text: hashing a `Path` anew each time costs more than all else here."""
+        self._inside: dict[str, dict[str, None]] = {}
         self._used = 0
 
     @property
@@ -41,7 +42,7 @@ class Disk:
     def append(self, path: Path, data: bytes) -> None:
         """Append to a file, as an engine does; on a full disk what it says is lost."""
         if len(data) <= self.free:
-            known = self._files.get(path)
+            known = self._files.get(str(path))
             if known is None:
                 self._keep(path, bytearray(data))
             else:
@@ -56,27 +57,27 @@ class Disk:
         """Replace the file in one step."""
         # As on a disk: the new file is written whole before the old one goes.
         self._check_space(len(data), path)
-        self._used += len(data) - len(self._files.get(path, b""))
+        self._used += len(data) - len(self._files.get(str(path), b""))
         self._keep(path, bytearray(data))
         self.written(path, data)
 
     def remove(self, path: Path) -> None:
         """Remove a file or a whole directory."""
-        for name in tuple(self._inside.get(path, ())):
+        for name in tuple(self._inside.get(str(path), ())):
             self.remove(path / name)
-        known = self._files.pop(path, None)
+        known = self._files.pop(str(path), None)
         if known is not None:
             self._used -= len(known)
-        self._inside.pop(path, None)
-        self._inside.get(path.parent, {}).pop(path.name, None)
+        self._inside.pop(str(path), None)
+        self._inside.get(str(path.parent), {}).pop(path.name, None)
 
     def names(self, path: Path) -> tuple[str, ...]:
         """Return the sorted names in a directory."""
-        return tuple(sorted(self._inside.get(path, ())))
+        return tuple(sorted(self._inside.get(str(path), ())))
 
     def size(self, path: Path) -> int | None:
         """Return a file's size; None when it is not there."""
-        known = self._files.get(path)
+        known = self._files.get(str(path))
         return None if known is None else len(known)
 
     def read_part(self, path: Path, offset: int, most: int) -> bytes:
@@ -86,7 +87,7 @@ class Disk:
 
     def empty(self, path: Path) -> None:
         """Cut a file to nothing in place."""
-        known = self._files.get(path)
+        known = self._files.get(str(path))
         if known:
             self._used -= len(known)
             del known[:]
@@ -97,20 +98,20 @@ class Disk:
 
     def _known(self, path: Path) -> bytearray:
         try:
-            return self._files[path]
+            return self._files[str(path)]
         except KeyError:
             raise NotFound(f"{path}: no such file") from None
 
     def _keep(self, path: Path, data: bytearray) -> None:
-        if path not in self._files:
+        if str(path) not in self._files:
             inner = path
             for outer in path.parents:
-                known = self._inside.setdefault(outer, {})
+                known = self._inside.setdefault(str(outer), {})
                 if inner.name in known:
                     break
                 known[inner.name] = None
                 inner = outer
-        self._files[path] = data
+        self._files[str(path)] = data
 
     def _check_space(self, needed: int, path: Path) -> None:
         if needed > self.free:

@@ -11,7 +11,7 @@ from llmgw.local.sim.loop import SimLoop
 
 READY_LINES: Final = b"simulated: computes on nothing\nsimulated: listening\n"
 
-_METRICS: Final = b"llamacpp:tokens_predicted_total 0\nllamacpp:requests_processing %d\n"
+_METRICS: Final = b"llamacpp:tokens_predicted_total %d\nllamacpp:requests_processing %d\n"
 _LOADING: Final = b'{"error":{"message":"Loading model"}}'
 
 
@@ -31,6 +31,8 @@ class Character:
     heeds_term: bool = True
     killed: float = 0.0
     """What SIGKILL takes: a process that waits in a driver ends late."""
+    replies: float = 2.0
+    """What it works on a request."""
 
 
 class Engine:
@@ -54,8 +56,11 @@ class Engine:
         """It was signalled, or has begun to end."""
         self.faulted: str | None = None
         """Which fault the simulation did to it."""
-        self.requests = 0
-        """That it says it works on; it makes no token."""
+        self.stalled = False
+        """It works on what it has and makes no token."""
+        self.working: dict[object, Callable[[], None]] = {}
+        """Connections with a request that it works on, and what breaks each."""
+        self.tokens = 0
         self.rc: int | None = None
         self.devices = devices_of(seen.environ)
         self.port = int(option(seen.argv, "--port") or 0)
@@ -96,12 +101,15 @@ class Engine:
     def stall(self) -> None:
         """Answer, but make no token any more for those who wait."""
         self.faulted = "stalled"
-        self.requests = 2
+        self.stalled = True
 
     def end(self, rc: int) -> None:
         """Be gone."""
         if self.alive:
             self.alive, self.rc = False, rc
+            for breaks in tuple(self.working.values()):
+                breaks()
+            self.working.clear()
             self._ended(self)
 
     def answer(self, path: str, headers: Mapping[str, str]) -> HttpAnswer | None:
@@ -113,8 +121,13 @@ class Engine:
         given = headers.get("authorization", "").removeprefix("Bearer ")
         if path != "/health" and self.key is not None and given != self.key:
             return HttpAnswer(status=401, body=b"{}")
-        body = _METRICS % self.requests if path == "/metrics" else b"{}"
-        return HttpAnswer(status=200, body=body)
+        return HttpAnswer(status=200, body=self._metrics() if path == "/metrics" else b"{}")
+
+    def _metrics(self) -> bytes:
+        requests = len(self.working) + 2 * self.stalled
+        if not self.stalled:
+            self.tokens += len(self.working)
+        return _METRICS % (self.tokens, requests)
 
     def _load(self) -> None:
         if not self.alive:

@@ -16,6 +16,7 @@ import itertools
 import socket
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
+from contextvars import copy_context
 from typing import Any, Final, TypeVar, TypeVarTuple
 
 T = TypeVar("T")
@@ -65,12 +66,12 @@ class Step:
         at: float,
         callback: Callable[..., object],
         args: tuple[Any, ...],
-        context: contextvars.Context | None,
+        context: contextvars.Context,
     ) -> None:
         self.at = at
         self.callback = callback
         self.args = args
-        self.context = contextvars.copy_context() if context is None else context
+        self.context = context
         self.off = False
 
     def cancel(self) -> None:
@@ -132,7 +133,6 @@ class SimLoop(asyncio.BaseEventLoop):
         self._timers: list[tuple[float, int, Step]] = []
         self._order = itertools.count()
         self._task_numbers = itertools.count(1)
-        self._lives = False
         self._left: list[asyncio.Task[Any]] = []
         """Tasks of lives that were killed: collected, their coroutines would run to clean up."""
 
@@ -166,13 +166,20 @@ class SimLoop(asyncio.BaseEventLoop):
         if not ready:
             self._take_due()
         most = self.steps + STEPS_AT_ONCE
+        take = ready.popleft
         while ready:
-            step = ready.popleft()
-            if step.off or (self._lives and self._waits(step)):
+            step = take()
+            if step.off:
+                continue
+            context = step.context
+            life = context.get(LIFE)
+            if life is not None and (life.over or life.frozen):
+                if not life.over:
+                    life.waiting.append(step)
                 continue
             self.steps += 1
             try:
-                step.context.run(step.callback, *step.args)
+                context.run(step.callback, *step.args)
             except Exception as error:  # noqa: BLE001 -- as asyncio's own loop: told, not raised
                 self.call_exception_handler({"message": "a step failed", "exception": error})
             if self.steps > most:
@@ -191,21 +198,10 @@ class SimLoop(asyncio.BaseEventLoop):
             if not step.off:
                 ready.append(step)
 
-    def _waits(self, step: Step) -> bool:
-        """Say whether a step is not to be made now: its life is over, or frozen."""
-        life = step.context.get(LIFE)
-        if life is None:
-            return False
-        if life.frozen and not life.over:
-            life.waiting.append(step)
-            return True
-        return life.over
-
     # Lives.
 
     def freeze(self, life: Life) -> None:
         """Let none of its steps run until `thaw`."""
-        self._lives = True
         life.frozen = True
 
     def thaw(self, life: Life) -> None:
@@ -217,7 +213,6 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def kill(self, life: Life) -> None:
         """End a life where it stands: nothing of it runs any more."""
-        self._lives = True
         life.over = True
         life.waiting = []
         self._left += [task for task in self.tasks() if task.life is life]
@@ -255,6 +250,7 @@ class SimLoop(asyncio.BaseEventLoop):
         context: contextvars.Context | None = None,
     ) -> Step:
         """Make a call in this moment, after those that are ready already."""
+        context = copy_context() if context is None else context
         step = Step(self._now, callback, args, context)
         self._next.append(step)
         return step
@@ -267,6 +263,7 @@ class SimLoop(asyncio.BaseEventLoop):
         context: contextvars.Context | None = None,
     ) -> Step:
         """Make a call at a time."""
+        context = copy_context() if context is None else context
         step = Step(when, callback, args, context)
         heapq.heappush(self._timers, (when, next(self._order), step))
         return step
@@ -329,9 +326,8 @@ class SimLoop(asyncio.BaseEventLoop):
         ):
             self.faults.append(context)
 
-    def get_debug(self) -> bool:
-        """Return False: asyncio's own checks cost too much here."""
-        return False
+    get_debug = staticmethod(bool)  # pyright: ignore[reportAssignmentType]
+    """False, without a frame for it: asyncio asks for each future, and its checks cost too much."""
 
     def is_running(self) -> bool:
         """Say whether it runs."""
@@ -340,8 +336,16 @@ class SimLoop(asyncio.BaseEventLoop):
     def close(self) -> None:
         """Let everything go that is left."""
         super().close()
+        self.drop()
+        self._left.clear()
+        self.connect = self.listen = None
+
+    def drop(self) -> bool:
+        """Leave out every step that was to be made; say whether there was one."""
+        there = bool(self._next or self._timers)
         self._next.clear()
         self._timers.clear()
+        return there
 
     def _timer_handle_cancelled(self, handle: object) -> None:
         pass

@@ -19,7 +19,17 @@ from llmgw.local.sim.loop import LIFE, Life, SimLoop, Step
 LATENCY: Final = (0.0005, 0.02)
 """Seconds that a piece travels."""
 
+_TIDIED: Final = 64
+"""Connections after which those that are over are forgotten."""
+
 Address = tuple[str, int]
+
+
+class Eof:
+    """What a side sends that sends nothing more and still hears."""
+
+
+EOF: Final = Eof()
 
 
 class Plug:
@@ -93,9 +103,31 @@ class End(asyncio.Transport):
             assert isinstance(receiver, asyncio.Protocol)  # noqa: S101
             receiver.data_received(data)
 
+    @property
+    def whole(self) -> bool:
+        """Say whether what is written still reaches the other end, both ways."""
+        return self._link.open and not any(self._link.silent)
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Do nothing: what is written has left."""
+
     def can_write_eof(self) -> bool:
-        """Return False: both directions close together."""
-        return False
+        """Return True."""
+        return True
+
+    def write_eof(self) -> None:
+        """Tell the peer that nothing more comes; what it sends still arrives."""
+        if not self._closing:
+            self._link.send(self._side, EOF)
+
+    def end_here(self) -> None:
+        """Tell the protocol that its peer sends nothing more."""
+        if self.lost:
+            return
+        receiver = self._protocol
+        assert isinstance(receiver, asyncio.Protocol)  # noqa: S101
+        if not receiver.eof_received():
+            self.close()
 
     def pause_reading(self) -> None:
         """Do nothing: what arrives is handed on."""
@@ -136,27 +168,28 @@ class Link:
     _coming: list[list[bytes]] = field(default_factory=lambda: [[], []])
     _flights: list[Step | None] = field(default_factory=lambda: [None, None])
     _written: list[float] = field(default_factory=lambda: [-1.0, -1.0])
-    _held: list[tuple[int, list[bytes] | Exception | None]] = field(default_factory=list)
+    _held: list[tuple[int, "list[bytes] | Exception | Eof | None"]] = field(default_factory=list)
 
     @property
     def open(self) -> bool:
         """Say whether neither end is over."""
         return not (self.ends[0].lost or self.ends[1].lost)
 
-    def send(self, side: int, data: bytes | None) -> None:
-        """Let bytes travel to the other side; None: the end of them."""
+    def send(self, side: int, data: "bytes | Eof | None") -> None:
+        """Let bytes travel to the other side; None: the end of the connection."""
         if self.silent[side]:
             return
         now = self.loop.time()
-        if data is not None and self._flights[side] is not None and self._written[side] == now:
+        joins = self._flights[side] is not None and self._written[side] == now
+        if isinstance(data, bytes) and joins:
             self._coming[side].append(data)
             return
         at = max(now + self.rng.uniform(*LATENCY), self._due[side] + 1e-6)
         self._due[side], self._written[side] = at, now
         to = self.ends[1 - side]
-        if data is None:
+        if not isinstance(data, bytes):
             self._flights[side] = None
-            self.loop.call_at(at, self._arrive, side, None, context=to.context)
+            self.loop.call_at(at, self._arrive, side, data, context=to.context)
             return
         pieces = self._coming[side] = [data]
         self._flights[side] = self.loop.call_at(at, self._arrive, side, pieces, context=to.context)
@@ -195,7 +228,7 @@ class Link:
             context = self.ends[1 - side].context
             self.loop.call_soon(self._arrive, side, data, context=context)
 
-    def _arrive(self, side: int, data: list[bytes] | Exception | None) -> None:
+    def _arrive(self, side: int, data: "list[bytes] | Exception | Eof | None") -> None:
         if self.silent[side]:
             return
         if self.stalled or self._held:
@@ -204,6 +237,8 @@ class Link:
         to = self.ends[1 - side]
         if isinstance(data, list):
             to.receive(data[0] if len(data) == 1 else b"".join(data))
+        elif isinstance(data, Eof):
+            to.end_here()
         else:
             to.lose(data)
 
@@ -245,6 +280,10 @@ class Server(asyncio.AbstractServer):
         await asyncio.Event().wait()
 
 
+Door = Callable[[int], Callable[[], Any] | None]
+"""Returns what makes the protocol that listens on a port; None: nobody does."""
+
+
 class Network:
     """All listening addresses and all links.
 
@@ -260,6 +299,8 @@ class Network:
         self.links: list[Link] = []
         self.unreachable: set[tuple[str, str]] = set()
         """(client host, server host) between which connecting hangs and what is open is silent."""
+        self.doors: dict[str, Door] = {}
+        """By host, what else listens there."""
         self.opened = 0
         self.attempts: Counter[str] = Counter()
         """Tries to connect, by the host that tried."""
@@ -321,7 +362,7 @@ class Network:
         if (client, host) in self.unreachable:
             await asyncio.sleep(3600.0)
             raise TimeoutError(110, "connection timed out")
-        listener = self.listeners.get((host, port))
+        listener = self.listeners.get((host, port)) or self._behind_a_door(host, port)
         if listener is None:
             raise ConnectionRefusedError(111, "connection refused")
         self.opened += 1
@@ -332,9 +373,16 @@ class Network:
         accepted, end = listener.context.run(_accept, listener, link, there, here)
         link.ends = (own, end)
         self.links.append(link)
+        if self.opened % _TIDIED == 0:
+            self.live()
         self.loop.call_soon(accepted.connection_made, end, context=end.context)
         protocol.connection_made(own)
         return own, protocol
+
+    def _behind_a_door(self, host: str, port: int) -> _Listener | None:
+        door = self.doors.get(host)
+        factory = door(port) if door is not None else None
+        return None if factory is None else _Listener(factory, contextvars.Context(), None)
 
 
 def _accept(listener: _Listener, link: Link, own: Address, peer: Address) -> tuple[Any, End]:

@@ -68,6 +68,30 @@ class Head(Protocol):
         ...
 
 
+class Gateway(Protocol):
+    """A machine on which gateways come and go."""
+
+    name: str
+    host: str
+    life: Life | None
+
+    def start(self) -> None:
+        """Start a gateway."""
+        ...
+
+    def kill(self) -> None:
+        """End it and its workers as SIGKILL does."""
+        ...
+
+    def stop(self) -> None:
+        """Ask it to end."""
+        ...
+
+    def kill_worker(self) -> bool:
+        """Kill one of its workers; say whether there was one."""
+        ...
+
+
 @dataclass
 class World:
     """What faults are done to."""
@@ -80,3 +104,4 @@ class World:
     records: Path
     """Below it an agent keeps its books; what is removed there is lost."""
     models: Callable[[], Sequence[str]]
+    gateways: Sequence[Gateway] = ()
