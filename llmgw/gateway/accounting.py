@@ -1,66 +1,16 @@
-"""What requests used and how they went, as totals of one worker that never fall."""
+"""What requests used, as totals of one worker that never fall."""
 
-from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from llmgw.gateway.frames import Counted
+from llmgw.gateway.meter import Meter
 from llmgw.gateway.proxy.usage import BYTES_A_TOKEN, Usage
-from llmgw.model.gateway import Histogram, ModelTraffic, ReplyCount
+from llmgw.model.gateway import ModelTraffic
 from llmgw.model.keys import UsageTotals
 
-BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
-"""Upper bounds of the histograms of whole replies, in seconds."""
-TOKEN_BOUNDS = (
-    0.001,
-    0.002,
-    0.005,
-    0.01,
-    0.02,
-    0.03,
-    0.05,
-    0.075,
-    0.1,
-    0.15,
-    0.2,
-    0.3,
-    0.5,
-    1.0,
-    3.0,
-)
-"""The same between two tokens."""
 NO_MODEL = ""
 """The model under which requests are counted that were answered before one was known."""
-
-
-class Spread:
-    """A histogram that is counted into."""
-
-    __slots__ = ("bounds", "counts", "sum")
-
-    def __init__(self, bounds: tuple[float, ...] = BOUNDS) -> None:
-        self.bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)
-        self.sum = 0.0
-
-    def add(self, seconds: float) -> None:
-        """Count one duration."""
-        self.counts[bisect_left(self.bounds, seconds)] += 1
-        self.sum += seconds
-
-    def resume(self, seen: Histogram | None) -> None:
-        """Go on from what was counted before."""
-        if seen is not None and seen.bounds == self.bounds:
-            below = (0, *seen.counts[:-1])
-            self.counts = [up - low for up, low in zip(seen.counts, below, strict=True)]
-            self.sum = seen.sum
-
-    def record(self) -> Histogram | None:
-        """Return it with cumulative counts; None when nothing was counted."""
-        if not any(self.counts):
-            return None
-        total = 0
-        cumulative = [total := total + count for count in self.counts]
-        return Histogram(bounds=self.bounds, counts=tuple(cumulative), sum=self.sum)
 
 
 class Entry:
@@ -129,74 +79,20 @@ class Entry:
         )
 
 
-class Meter:
-    """How requests for one model went."""
+class Charged(Protocol):
+    """Somebody who is told what one request used while it is known."""
 
-    __slots__ = (
-        "changed",
-        "client_aborts",
-        "completion",
-        "duration",
-        "engine_aborts",
-        "first_token",
-        "in_flight",
-        "inter_token",
-        "model",
-        "prompt",
-        "replies",
-        "retries",
-    )
+    def prompt(self, tokens: int) -> None:
+        """Take what its prompt was; told at most once."""
+        ...
 
-    def __init__(self, model: str) -> None:
-        self.model = model
-        self.replies: dict[int, int] = {}
-        self.duration = Spread()
-        self.first_token = Spread()
-        self.inter_token = Spread(TOKEN_BOUNDS)
-        self.prompt = 0
-        self.completion = 0
-        self.retries = 0
-        self.client_aborts = 0
-        self.engine_aborts = 0
-        self.in_flight = 0
-        self.changed = False
+    def completion(self, tokens: int) -> None:
+        """Take what was produced since the last call; less than none corrects what was told."""
+        ...
 
-    @classmethod
-    def resumed(cls, seen: ModelTraffic) -> "Meter":
-        """Return a meter that goes on from totals, with nothing in flight."""
-        meter = cls(seen.model)
-        meter.replies = {reply.code: reply.count for reply in seen.replies}
-        meter.duration.resume(seen.duration)
-        meter.first_token.resume(seen.first_token)
-        meter.inter_token.resume(seen.inter_token)
-        meter.prompt = seen.prompt_tokens
-        meter.completion = seen.completion_tokens
-        meter.retries = seen.retries
-        meter.client_aborts = seen.client_aborts
-        meter.engine_aborts = seen.engine_aborts
-        return meter
-
-    def replied(self, status: int) -> None:
-        """Count an answer."""
-        self.replies[status] = self.replies.get(status, 0) + 1
-
-    def record(self) -> ModelTraffic:
-        """Return the totals."""
-        return ModelTraffic(
-            model=self.model,
-            replies=tuple(
-                ReplyCount(code=code, count=count) for code, count in sorted(self.replies.items())
-            ),
-            duration=self.duration.record(),
-            first_token=self.first_token.record(),
-            inter_token=self.inter_token.record(),
-            prompt_tokens=self.prompt,
-            completion_tokens=self.completion,
-            retries=self.retries,
-            client_aborts=self.client_aborts,
-            engine_aborts=self.engine_aborts,
-            in_flight=self.in_flight,
-        )
+    def closed(self) -> None:
+        """The request is over; told once, the last thing."""
+        ...
 
 
 class Books:
@@ -216,17 +112,50 @@ class Books:
             meter = self._meters[seen.model] = Meter.resumed(seen)
             self.note_meter(meter)  # what was in flight is not any more
 
-    def open(self, key: str, model: str, prompt_bytes: int, now: float) -> "Account":
-        """Return the account of a request that is sent to a model's engines."""
+    def open(
+        self,
+        key: str,
+        model: str,
+        prompt_bytes: int,
+        now: float,
+        charged: Sequence[Charged] = (),
+    ) -> "Account":
+        """Return the account of a request that is sent to a model's engines.
+
+        Args:
+            key: whose it is.
+            model: what it is for.
+            prompt_bytes: of its body.
+            now: monotonic seconds.
+            charged: who else is told what it used.
+        """
         entry = self._entries.get((key, model))
         if entry is None:
             entry = self._entries[key, model] = Entry(key, model)
-        return Account(self, entry, self._meter(model), prompt_bytes, now)
+        return Account(self, entry, self._meter(model), prompt_bytes, now, charged)
 
     def answered(self, status: int) -> None:
         """Count a request that the gateway answered itself, before a model was known."""
         meter = self._meter(NO_MODEL)
         meter.replied(status)
+        self.note_meter(meter)
+
+    def refused(self, code: str, model: str = NO_MODEL) -> None:
+        """Count a request that the gateway refused, by the code of the refusal."""
+        meter = self._meter(model)
+        meter.refusals[code] = meter.refusals.get(code, 0) + 1
+        self.note_meter(meter)
+
+    def failed(self, code: str, model: str = NO_MODEL) -> None:
+        """Count a request that ended with another error of the gateway's, by its code."""
+        meter = self._meter(model)
+        meter.errors[code] = meter.errors.get(code, 0) + 1
+        self.note_meter(meter)
+
+    def waited(self, model: str, seconds: float) -> None:
+        """Count a request that waited and went on."""
+        meter = self._meter(model)
+        meter.waited.add(seconds)
         self.note_meter(meter)
 
     def note_entry(self, entry: Entry) -> None:
@@ -266,10 +195,25 @@ class Books:
 class Account:
     """One request's account: opened when it is sent to engines, closed exactly once."""
 
-    __slots__ = ("_began", "_books", "_charged", "_entry", "_first", "_meter", "_prompt_bytes")
+    __slots__ = (
+        "_began",
+        "_books",
+        "_charged",
+        "_entry",
+        "_first",
+        "_meter",
+        "_others",
+        "_prompt_bytes",
+    )
 
     def __init__(
-        self, books: Books, entry: Entry, meter: Meter, prompt_bytes: int, now: float
+        self,
+        books: Books,
+        entry: Entry,
+        meter: Meter,
+        prompt_bytes: int,
+        now: float,
+        others: Sequence[Charged] = (),
     ) -> None:
         self._books = books
         self._entry = entry
@@ -278,10 +222,33 @@ class Account:
         self._began = now
         self._first: float | None = None
         self._charged = 0
+        self._others = others
         entry.requests += 1
         meter.in_flight += 1
         books.note_entry(entry)
         books.note_meter(meter)
+
+    def chosen(self, reason: str) -> None:
+        """Count why an engine was chosen for it."""
+        choices = self._meter.choices
+        choices[reason] = choices.get(reason, 0) + 1
+
+    def also(self, charged: Charged) -> None:
+        """Tell somebody else too what it uses from now on."""
+        self._others = (*self._others, charged)
+
+    def note_refusal(self, code: str) -> None:
+        """Count why the gateway refused it."""
+        self._books.refused(code, self._meter.model)
+
+    def note_error(self, code: str) -> None:
+        """Count with which error of the gateway's it ended."""
+        self._books.failed(code, self._meter.model)
+
+    def fell_back(self, to: str, reason: str) -> None:
+        """Count that it went elsewhere, because nothing that serves its model could take it."""
+        fallbacks = self._meter.fallbacks
+        fallbacks[to, reason] = fallbacks.get((to, reason), 0) + 1
 
     def retried(self) -> None:
         """Count that it went to another engine."""
@@ -366,14 +333,20 @@ class Account:
     def _charge_prompt(self, tokens: int) -> None:
         self._entry.prompt += tokens
         self._meter.prompt += tokens
+        for other in self._others:
+            other.prompt(tokens)
 
     def _charge(self, tokens: int) -> None:
         self._meter.completion += self._entry.add_completion(tokens)
+        for other in self._others:
+            other.completion(tokens)
 
     def _close(self, status: int | None, now: float) -> None:
         if status is not None:
             self._meter.replied(status)
         self._meter.duration.add(now - self._began)
         self._meter.in_flight -= 1
+        for other in self._others:
+            other.closed()
         self._books.note_entry(self._entry)
         self._books.note_meter(self._meter)

@@ -15,12 +15,19 @@ RETRY_UNKNOWN = 5
 
 
 class Holder:
-    """A key as requests need it: what it hashes to, until when it holds, what it may use."""
+    """A key as requests need it: what it hashes to, until when it holds, what it may use.
 
-    __slots__ = ("digest", "expires", "id", "models")
+    Args:
+        key: its record.
+        column: where its use lies in the key cells; None: it has no limits.
+    """
 
-    def __init__(self, key: Key) -> None:
+    __slots__ = ("column", "digest", "expires", "id", "key", "models")
+
+    def __init__(self, key: Key, column: int | None = None) -> None:
         self.id = key.id
+        self.key = key
+        self.column = column
         self.digest = bytes.fromhex(key.sha256)
         self.expires = key.expires
         self.models = None if key.models is None else frozenset(key.models)
@@ -35,12 +42,13 @@ class KeyRing:
 
     `received` is False until a control plane (or the table kept on disk) gave one. `current` says
     that the control plane is there now: without it a key that is not known may be a new one, so it
-    is never called wrong.
+    is never called wrong; nor while `sure` is False: the control plane can't ask its store.
     """
 
     def __init__(self) -> None:
         self.received = False
         self.current = False
+        self.sure = False
         self._holders: dict[bytes, Holder] = {}
 
     def replace(self, keys: Iterable[Key]) -> None:
@@ -49,9 +57,9 @@ class KeyRing:
         for key in keys:
             self.put(key)
 
-    def put(self, key: Key) -> None:
-        """Add a key or replace the one of its id."""
-        self._holders[key.id.encode()] = Holder(key)
+    def put(self, key: Key, column: int | None = None) -> None:
+        """Add a key or replace the one of its id; `column` as for a `Holder`."""
+        self._holders[key.id.encode()] = Holder(key, column)
 
     def remove(self, key_id: str) -> None:
         """Forget a key; one that is not there is no error."""
@@ -83,8 +91,10 @@ class KeyRing:
         same = hmac.compare_digest(
             hashlib.sha256(presented).digest(), _NOBODY if holder is None else holder.digest
         )
-        if holder is None and well_formed and not self.current:
+        if holder is None and well_formed and not self.sure:
             words = "the API key is not known here, and the control plane is away"
+            if self.current:
+                words = "the API key is not known here, and the store of keys is away"
             return Refusal("key_not_known_yet", words, None, RETRY_UNKNOWN)
         if holder is None or not same:
             return Refusal("invalid_api_key", "the API key is not valid")

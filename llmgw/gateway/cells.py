@@ -2,16 +2,17 @@
 
 One mapped table of 32-bit counts: a row a worker, a column an engine. Each cell has one writer, the
 worker of its row; a reader adds a column up. The parent clears the row of a worker that died.
+
+A second table of the same form says where requests of a worker wait, so that those of another do
+not take every place that becomes free.
 """
 
 import mmap
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-WIDTH = 4096
-"""Engines that have a column of their own; those beyond share the last one."""
-_SIZE = 4
+from llmgw.gateway.mapped import FLIGHT_ROW_BYTES, WIDTH, rows_of
+
 IDLE_LOOKS = 8
 """Looks in a row at which a replica that left had nothing, before it is forgotten: a worker may
 still send a request there that has not heard that it left.
@@ -22,18 +23,20 @@ class Cells:
     """The table, as one worker (its row) or the parent (row 0, which it does not write) sees it."""
 
     def __init__(self, table: mmap.mmap, row: int) -> None:
-        self._cells = memoryview(table).cast("i")
+        cells = memoryview(table).cast("i")
+        half = len(cells) // 2
+        self._cells, self._waits = cells[:half], cells[half:]
         self._base = row * WIDTH
 
     @classmethod
     def private(cls) -> "Cells":
         """Return a table of one row that nobody shares."""
-        return cls(mmap.mmap(-1, WIDTH * _SIZE), 0)
+        return cls(mmap.mmap(-1, FLIGHT_ROW_BYTES), 0)
 
     @classmethod
     def attach(cls, fd: int, row: int) -> "Cells":
-        """Return the table that `create` made, with this worker's row."""
-        return cls(mmap.mmap(fd, os.fstat(fd).st_size), row)
+        """Return the table in the file that `mapped.create` made, with this worker's row."""
+        return cls(mmap.mmap(fd, rows_of(fd) * FLIGHT_ROW_BYTES), row)
 
     def load(self, column: int) -> int:
         """Return what is in flight at an engine, over all workers."""
@@ -43,17 +46,22 @@ class Cells:
         """Change this row's count."""
         self._cells[self._base + column] += change
 
+    def own(self, column: int) -> int:
+        """Return what this worker has in flight at an engine."""
+        return self._cells[self._base + column]
+
+    def wait(self, column: int, *, waits: bool) -> None:
+        """Say whether requests of this worker wait for an engine."""
+        self._waits[self._base + column] = waits
+
+    def waiting(self, column: int) -> int:
+        """Return how many workers have requests that wait for an engine."""
+        return sum(self._waits[column::WIDTH])
+
     def clear_row(self, row: int) -> None:
         """Set a dead worker's counts to zero."""
         for at in range(row * WIDTH, (row + 1) * WIDTH):
-            self._cells[at] = 0
-
-
-def create(rows: int) -> int:
-    """Return a descriptor of a new, zeroed table that children inherit."""
-    fd = os.memfd_create("llmgw-in-flight", 0)
-    os.ftruncate(fd, rows * WIDTH * _SIZE)
-    return fd
+            self._cells[at] = self._waits[at] = 0
 
 
 @dataclass(slots=True)

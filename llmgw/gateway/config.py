@@ -7,6 +7,8 @@ from llmgw.model.record import Written
 DEFAULT_PORT = 7440
 DEFAULT_LINK = "127.0.0.1:7442"
 """Where a control plane on this machine listens unless it is told otherwise."""
+DEFAULT_METRICS = "127.0.0.1:7441"
+"""Where a control plane would show them."""
 MOST_WORKERS = 256
 
 
@@ -29,6 +31,14 @@ class GatewayServiceConfig(Written, frozen=True, kw_only=True):
     """Of the certificate: a file of mode 0600."""
     authority: str | None = None
     """The CA of the cluster."""
+    endpoints: str | None = None
+    """File with models, endpoints and keys: with it the gateway needs no control plane."""
+    metrics: str = DEFAULT_METRICS
+    """Where a gateway without a control plane shows `/metrics`: `host:port`, on loopback."""
+    tls_cert: str | None = None
+    """Certificate with its chain (PEM) that users are shown; None: users connect without TLS."""
+    tls_key: str | None = None
+    """Its key: a file of mode 0600."""
     drain: float = 30.0
     """Seconds that replies may go on when the gateway is told to stop."""
     log_level: str = "info"
@@ -46,5 +56,20 @@ def check_config(config: GatewayServiceConfig) -> None:
         host_and_port(address, "control_planes")
     if not 1 <= config.workers <= MOST_WORKERS:
         raise Usage(f"workers: {config.workers} is not between 1 and {MOST_WORKERS}")
+    if config.endpoints is not None:
+        _check_alone(config)
+    if (config.tls_cert is None) != (config.tls_key is None):
+        raise Usage("tls_cert and tls_key are given both or not at all")
     if config.drain < 0:
         raise Usage(f"drain: {config.drain:g} is less than no time")
+
+
+def _check_alone(config: GatewayServiceConfig) -> None:
+    if config.control_planes:
+        raise Usage(
+            "endpoints: a gateway with a file of endpoints has no control plane",
+            hint="beside a control plane they are a setting: publishing.endpoints",
+        )
+    host, _ = host_and_port(config.metrics, "metrics", listening=True)
+    if host not in {"127.0.0.1", "::1", "localhost"}:
+        raise Usage(f"metrics: {host} is not loopback; nobody is asked for a key there")

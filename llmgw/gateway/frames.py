@@ -5,7 +5,13 @@ import struct
 import msgspec
 
 from llmgw.base.errors import Unreadable
-from llmgw.model.gateway import EndpointDown, GatewayConfig, ModelTraffic, Route
+from llmgw.model.gateway import (
+    EndpointDown,
+    EngineLoads,
+    GatewayConfig,
+    ModelTraffic,
+    Route,
+)
 from llmgw.model.keys import Key, UsageTotals
 from llmgw.model.record import Record
 
@@ -22,6 +28,8 @@ class TableFrame(Record, frozen=True, kw_only=True, tag_field="kind", tag="table
     """A control plane, or the file kept from one, has given a table."""
     current: bool = False
     """The control plane is there now."""
+    keys_sure: bool = True
+    """It can ask its store: a key that it did not tell of is none."""
     routes: tuple[Route, ...] = ()
     gone_routes: tuple[str, ...] = ()
     keys: tuple[Key, ...] = ()
@@ -30,6 +38,8 @@ class TableFrame(Record, frozen=True, kw_only=True, tag_field="kind", tag="table
     """None: unchanged."""
     columns: dict[str, int] = msgspec.field(default_factory=dict)
     """The cells' column of each replica in `routes`."""
+    key_columns: dict[str, int] = msgspec.field(default_factory=dict)
+    """The key cells' column of each key in `keys` that has limits."""
     number: int = 0
     """Which state of the table a worker has with it; the parent counts them."""
 
@@ -44,10 +54,26 @@ class Resume(Record, frozen=True, kw_only=True, tag_field="kind", tag="resume"):
     traffic: tuple[ModelTraffic, ...] = ()
 
 
+class Identity(Record, frozen=True, kw_only=True, tag_field="kind", tag="identity"):
+    """Down, before the table and when it changed: what TLS is spoken with. A secret."""
+
+    certificate: bytes
+    """With its chain, in PEM."""
+    key: bytes
+
+
+class Figures(Record, frozen=True, kw_only=True, tag_field="kind", tag="figures"):
+    """Down: what engines say that they have to do, as far as it is new."""
+
+    told: EngineLoads
+
+
 class Drain(Record, frozen=True, kw_only=True, tag_field="kind", tag="drain"):
     """Down: stop accepting, finish what runs within so many seconds, end."""
 
     seconds: float
+    gently: bool = False
+    """Idle connections are not closed: each gets one more reply, which says that it is the last."""
 
 
 class Listening(Record, frozen=True, kw_only=True, tag_field="kind", tag="listening"):
@@ -81,8 +107,17 @@ class Waiting(Record, frozen=True, kw_only=True, tag_field="kind", tag="waiting"
     counts: dict[str, int]
 
 
-ToWorker = Resume | TableFrame | Drain
-FromWorker = Listening | Counted | Took | Down | Waiting
+class Standing(Record, frozen=True, kw_only=True, tag_field="kind", tag="standing"):
+    """Up: how replicas are as this worker sees them."""
+
+    failed: tuple[str, ...] = ()
+    """Those that failed and have not answered since."""
+    scores: dict[str, float] = msgspec.field(default_factory=dict)
+    """What those that have any requests have to do, as the choice sees it, in requests."""
+
+
+ToWorker = Resume | Identity | TableFrame | Figures | Drain
+FromWorker = Listening | Counted | Took | Down | Waiting | Standing
 
 _encode = msgspec.msgpack.Encoder().encode
 decode_to_worker = msgspec.msgpack.Decoder(ToWorker).decode

@@ -6,34 +6,36 @@ import random
 from collections.abc import Callable
 from urllib.parse import unquote_to_bytes
 
-import httptools
-
 from llmgw.base.clock import Clock
 from llmgw.base.log import get
-from llmgw.gateway.accounting import Books
+from llmgw.gateway.accounting import Account, Books
+from llmgw.gateway.admission.gate import Gate
+from llmgw.gateway.admission.quota import Charge, Quota
 from llmgw.gateway.auth import Holder, KeyRing
 from llmgw.gateway.cells import Cells
-from llmgw.gateway.frames import TableFrame
-from llmgw.gateway.proxy.body import read_body
+from llmgw.gateway.frames import Standing, TableFrame
+from llmgw.gateway.key_cells import KeyCells
+from llmgw.gateway.paths import API, HEALTH, MODELS, SERVED, path_of, unknown
+from llmgw.gateway.prefixes import private
 from llmgw.gateway.proxy.client import ClientConnection
 from llmgw.gateway.proxy.deadlines import Deadlines
-from llmgw.gateway.proxy.endpoints import Engine, Engines, Way
+from llmgw.gateway.proxy.endpoints import Engine, Engines, Way, shared
 from llmgw.gateway.proxy.engine import EngineConnection
 from llmgw.gateway.proxy.exchange import Exchange
-from llmgw.gateway.proxy.held import Held
+from llmgw.gateway.proxy.forms import read_asked
 from llmgw.gateway.proxy.means import Task
+from llmgw.gateway.proxy.newest import newest, stand_in
 from llmgw.gateway.proxy.replies import refusal_reply, whole_reply
 from llmgw.gateway.proxy.requests import Request
-from llmgw.gateway.refusals import Refusal, quoted
+from llmgw.gateway.proxy.turn import Turn
+from llmgw.gateway.refusals import Refusal, quoted, system_stopped
+from llmgw.gateway.route.prefix import PrefixTable
 from llmgw.gateway.table import default_config
+from llmgw.model.gateway import EngineLoads
 
 log = get(__name__)
 
-HEALTH = b"/healthz"
-API = b"/v1/"
-MODELS = b"/v1/models"
-SERVED = frozenset({b"/v1/chat/completions", b"/v1/completions", b"/v1/embeddings"})
-"""Paths that reach an engine. No other does, whatever an engine would answer to."""
+TOO_MANY = 429
 _JSON = b"content-type: application/json\r\n"
 
 
@@ -47,6 +49,8 @@ class Front:
         prefix: what request ids of this worker begin with.
         on_engine_down: told a replica and the words when an engine cannot be reached.
         on_held: told how many requests wait for each model, when that changes.
+        prefixes: who holds which prompts, shared with the other workers; None: not shared.
+        keys: what keys used, shared with the other workers; None: not shared.
     """
 
     def __init__(
@@ -57,15 +61,23 @@ class Front:
         prefix: str,
         on_engine_down: Callable[[str, str], None],
         on_held: Callable[[dict[str, int]], None],
+        prefixes: PrefixTable | None = None,
+        keys: KeyCells | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._clock = clock
         self._rng = rng
         self._on_engine_down = on_engine_down
-        self._engines = Engines(cells)
+        self._engines = Engines(cells, self._loop.time)
+        self._quota = Quota(keys or KeyCells.private(), clock.monotonic)
+        self.prefixes = prefixes or private()
         self._on_held = on_held
         self._held_told: dict[str, int] = {}
-        self.held = Held(self._held_changed)
+        self.books = Books()
+        self.deadlines = Deadlines(self._loop.time)
+        self.gate = Gate(
+            self.books, cells, self._loop.time, self._loop.call_later, self._held_changed
+        )
         self._ways: dict[str, Way] = {}
         self._ring = KeyRing()
         self._config = default_config()
@@ -73,10 +85,9 @@ class Front:
         self._numbers = 0
         self._connecting: set[asyncio.Task[None]] = set()
         self._started = int(clock.now())
-        self.books = Books()
-        self.deadlines = Deadlines(self._loop.time)
-        self.connections: set[ClientConnection] = set()
+        self.connections: dict[ClientConnection, None] = {}
         self.draining = False
+        self.leaving = False
 
     def take(self, frame: TableFrame) -> None:
         """Take a new table, or what changed of it."""
@@ -90,19 +101,30 @@ class Front:
         for key_id in frame.gone_keys:
             self._ring.remove(key_id)
         for key in frame.keys:
-            self._ring.put(key)
+            self._ring.put(key, frame.key_columns.get(key.id))
         if frame.config is not None:
             self._config = frame.config
         self._ring.received, self._ring.current = frame.received, frame.current
+        self._ring.sure = frame.current and frame.keys_sure
         if frame.listing or frame.routes or frame.gone_routes:
             self._engines.keep(self._ways.values())
-        self.held.look(self._ways, stopped=self._config.stopped)
+        self.gate.take(self._ways, self._config)
+
+    def take_loads(self, told: EngineLoads) -> None:
+        """Take what engines say that they have to do."""
+        self._engines.take_loads(told)
 
     def tidy(self) -> None:
         """Act on deadlines that passed and close what was idle for long."""
         self.deadlines.look()
         self._tell_held()
-        self._engines.close_idle(self.deadlines.now())
+        self.gate.tell()
+        self._engines.look(self.deadlines.now())
+
+    @property
+    def standing(self) -> Standing:
+        """Return how replicas were at the last look."""
+        return self._engines.standing
 
     def connection(self) -> ClientConnection:
         """Return the protocol of a new client's connection."""
@@ -138,33 +160,32 @@ class Front:
 
     def opened(self, connection: ClientConnection) -> None:
         """Note a connection that is there."""
-        self.connections.add(connection)
+        self.connections[connection] = None
 
     def closed(self, connection: ClientConnection) -> None:
         """Note that it is gone."""
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
 
     def check_head(self, request: Request) -> Refusal | None:
         """Say whether a request is refused before its body is read."""
-        path = request.path = _path(request.target)
+        path = request.path = path_of(request.target)
         if not path.startswith(API):
             if path == HEALTH and request.method in {"GET", "HEAD"}:
                 return None
-            return _unknown(request)
+            return unknown(request)
         holder = self._ring.check(request.headers.get(b"authorization"), self._clock.now())
         if isinstance(holder, Refusal):
             return holder
         request.holder = holder
         if request.method == "POST":
             if self._config.stopped:
-                words = "an operator has stopped serving on this system"
-                return Refusal("system_stopped", words, None, 30)
-            return None if path in SERVED else _unknown(request)
+                return system_stopped()
+            return self._over_quota(request, holder) if path in SERVED else unknown(request)
         if request.method == "GET" and (path == MODELS or path.startswith(MODELS + b"/")):
             return None
-        return _unknown(request)
+        return unknown(request)
 
-    def serve(self, connection: ClientConnection, request: Request) -> Exchange | None:
+    def serve(self, connection: ClientConnection, request: Request) -> Exchange | Turn | None:
         """Answer a request at once (None) or begin to serve it; it may be refused already."""
         request_id = self._request_id()
         holder = request.holder
@@ -182,21 +203,76 @@ class Front:
 
     def _forward(
         self, connection: ClientConnection, request: Request, request_id: bytes, holder: Holder
-    ) -> Exchange | None:
-        asked = read_body(request.body)
-        if isinstance(asked, Refusal):
-            self._refuse(connection, asked, request, request_id)
+    ) -> Exchange | Turn | None:
+        task = self._task(request, request_id, holder)
+        if isinstance(task, Refusal):
+            self._refuse(connection, task, request, request_id)
             return None
-        way = self._find(asked.model, holder)
-        if isinstance(way, Refusal):
-            self._refuse(connection, way, request, request_id)
-            return None
-        now = self.deadlines.now()
-        account = self.books.open(holder.id, way.model, len(request.body), now)
-        task = Task(request, request_id, asked, way, self._config)
+        way = task.way
+        account = self._account(request, holder, way)
+        if not self.gate.lets_on(way):
+            return self._wait(connection, task, account, holder)
+        going = self.gate.began(way, holder.id)
+        if going is not None:
+            account.also(going)
         exchange = Exchange(self, connection, task, account)
         exchange.start()
         return exchange
+
+    def _task(self, request: Request, request_id: bytes, holder: Holder) -> Task | Refusal:
+        asked = read_asked(request)
+        if isinstance(asked, Refusal):
+            return asked
+        way = self._find(asked.model, holder)
+        if isinstance(way, Refusal):
+            return way
+        # Asked again: others were let on while the body came, or the system was stopped.
+        refusal = self._over_quota(request, holder)
+        if refusal is not None:
+            return refusal
+        if self._config.stopped:
+            return system_stopped()
+        if way.splits:
+            way = shared(way, self._ways, self.below)
+        return Task(request, request_id, asked, way, self._config)
+
+    def _account(self, request: Request, holder: Holder, way: Way) -> Account:
+        size = len(request.body)
+        charged: tuple[Charge, ...] = ()
+        if holder.column is not None:
+            charged = (self._quota.admit(holder.column, size),)
+            request.lines = self._quota.lines(holder.column, holder.key)
+        return self.books.open(holder.id, way.model, size, self.deadlines.now(), charged)
+
+    def _wait(
+        self, connection: ClientConnection, task: Task, account: Account, holder: Holder
+    ) -> Turn | None:
+        """Let a request wait until its model has room, or is started."""
+        turn = Turn(
+            connection,
+            task,
+            account,
+            self,
+            lambda client: Exchange(self, client, task, account),
+        )
+        config, full = task.config, bool(task.way.engines)
+        most = config.queue_most if full else config.held_most
+        seat = self.gate.wait(turn, task.way, holder.key, most)
+        if isinstance(seat, Refusal):
+            turn.give_up(seat)
+            return turn if turn.goes_on else None
+        turn.wait(seat, config.queue_for if full else config.held_for)
+        return turn
+
+    def _over_quota(self, request: Request, holder: Holder) -> Refusal | None:
+        """Return why a key's limits refuse a request."""
+        column = holder.column
+        if column is None:
+            return None
+        if not self._quota.reached(column):
+            return None
+        request.lines = self._quota.lines(column, holder.key)
+        return self._quota.refusal(column, holder.key)
 
     def _find(self, model: str, holder: Holder) -> Way | Refusal:
         if not holder.may_use(model):
@@ -248,6 +324,10 @@ class Front:
         self, connection: ClientConnection, refusal: Refusal, request: Request, request_id: bytes
     ) -> None:
         self.books.answered(refusal.status)
+        if refusal.status == TOO_MANY:
+            self.books.refused(refusal.code)
+        else:
+            self.books.failed(refusal.code)
         connection.write(refusal_reply(refusal, request, request_id))
         connection.finish()
 
@@ -256,6 +336,17 @@ class Front:
         return b"req-%b-%x" % (self._prefix, self._numbers)
 
     # What an exchange asks.
+
+    def renew(self, task: Task) -> None:
+        """Let a task go by the routes and settings of this moment."""
+        task.config = self._config
+        task.way = newest(task.way, task.asked.model, self._ways, self.below)
+
+    def stand_in(self, task: Task) -> Way | None:
+        """Return what stands in now for the model that was asked for; None: nothing can."""
+        if not task.may_fall_back or self._config.stopped:
+            return None
+        return stand_in(task.asked.model, self._ways)
 
     def below(self, limit: int) -> int:
         """Return a random integer from 0 to below `limit`."""
@@ -285,11 +376,11 @@ class Front:
 
     def _held_changed(self) -> None:
         """Tell at once that a model is waited for, or that it is not any more; counts may wait."""
-        if self.held.counts().keys() != self._held_told.keys():
+        if self.gate.counts().keys() != self._held_told.keys():
             self._tell_held()
 
     def _tell_held(self) -> None:
-        counts = self.held.counts()
+        counts = self.gate.counts()
         if counts != self._held_told:
             self._held_told = counts
             self._on_held(counts)
@@ -308,18 +399,3 @@ class Front:
             done(None, f"no connection: {error.strerror or error}")
         else:
             done(connection, "")
-
-
-def _path(target: bytes) -> bytes:
-    """Return the path of a target, without the query, which no engine gets."""
-    if target in SERVED:
-        return target
-    try:
-        return httptools.parse_url(target).path or b"/"
-    except httptools.HttpParserInvalidURLError:
-        return b""
-
-
-def _unknown(request: Request) -> Refusal:
-    what = quoted(f"{request.method} {request.target.decode('latin-1')}")
-    return Refusal("unknown_path", f"{what} is not served by this gateway")

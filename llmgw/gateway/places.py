@@ -7,6 +7,8 @@ import socket
 import sys
 from collections.abc import Callable, Iterable
 
+import msgspec
+
 from llmgw.base.backoff import Backoff
 from llmgw.base.clock import Clock
 from llmgw.base.log import get
@@ -15,9 +17,12 @@ from llmgw.gateway.frames import (
     Counted,
     Down,
     Drain,
+    Figures,
     FromWorker,
+    Identity,
     Listening,
     Resume,
+    Standing,
     TableFrame,
     Took,
     Waiting,
@@ -33,7 +38,19 @@ LONG_LIVED = 30.0
 """Seconds that a worker has to live for its end not to count as one of a series."""
 END_GRACE = 5.0
 """Seconds beyond its drain after which a worker is killed."""
-_PASSED_ON = ("PATH", "PYTHONPATH", "HOME", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV")
+_HASH_KEY = str(random.SystemRandom().getrandbits(32))
+"""Of all workers: what one of them finds out about a prompt's hash, the others can use."""
+_PASSED_ON = (
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "PATH",
+    "PYTHONPATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "VIRTUAL_ENV",
+)
 
 
 class Place:
@@ -45,6 +62,7 @@ class Place:
         cells: descriptor of the shared counts.
         log_level: the workers'.
         table: returns the whole table for a worker that starts.
+        identity: returns what TLS is spoken with; None: users connect without it.
         on_message: told what a worker says.
         on_end: called when a worker has ended.
         clock: paces restarts.
@@ -59,6 +77,7 @@ class Place:
         *,
         log_level: str,
         table: Callable[[], TableFrame],
+        identity: Callable[[], Identity | None] = lambda: None,
         on_message: Callable[["Place", FromWorker], None],
         on_end: Callable[["Place"], None],
         clock: Clock,
@@ -68,6 +87,8 @@ class Place:
         self.pid: int | None = None
         """The worker's process; None while there is none."""
         self.listening = False
+        self.active = False
+        """It has a worker, or is about to have one."""
         self.taken: int | None = None
         """The number of the table that the worker serves by; None while there is no worker."""
         self.restarts = 0
@@ -75,10 +96,13 @@ class Place:
         self.traffic: dict[str, ModelTraffic] = {}
         self.waiting: dict[str, int] = {}
         """How many requests wait at the worker for each model that nothing serves."""
+        self.standing = Standing()
+        """How replicas are as the worker sees them."""
         self._listener = listener
         self._cells = cells
         self._log_level = log_level
         self._table = table
+        self._identity = identity
         self._on_message = on_message
         self._on_end = on_end
         self._clock = clock
@@ -89,6 +113,17 @@ class Place:
 
     async def run(self) -> None:
         """Keep a worker running until drained."""
+        self.active = True
+        try:
+            await self._keep_running()
+        finally:
+            self.active = False
+
+    def renew(self) -> None:
+        """Let `run` be called again after `drain`."""
+        self._drained = asyncio.Event()
+
+    async def _keep_running(self) -> None:
         failures = 0
         while not self._drained.is_set():
             began = self._clock.monotonic()
@@ -116,20 +151,24 @@ class Place:
             waiter.cancel()
         await asyncio.gather(drained, sleep, return_exceptions=True)
 
-    def send(self, frame: TableFrame) -> None:
-        """Tell the worker what changed; one that is slow gets the whole table when it is not."""
+    def send(self, frame: TableFrame | Identity | Figures) -> None:
+        """Tell the worker what changed; one that is slow gets all of it when it is not."""
         if self._channel is not None and self._channel.ready:
             self._channel.send(frame)
 
-    async def drain(self, seconds: float) -> None:
-        """Let the worker finish what runs within so many seconds; return when it is gone."""
+    async def drain(self, seconds: float, *, gently: bool = False) -> None:
+        """Let the worker finish what runs within so many seconds; return when it is gone.
+
+        Args:
+            seconds: until what still runs is ended.
+            gently: idle connections get one more reply each.
+        """
         self._drained.set()
-        self._listener.close()
         process = self._process
         if process is None:
             return
         if self._channel is not None:
-            self._channel.send(Drain(seconds=seconds))
+            self._channel.send(Drain(seconds=seconds, gently=gently))
         try:
             async with asyncio.timeout(seconds + END_GRACE):
                 await process.wait()
@@ -164,13 +203,18 @@ class Place:
             )
             self._channel = channel
             self.taken = 0
-            channel.send(self._table())
+            self._catch_up()
             return await process.wait()
         finally:
             self.kill()
             self.pid = self.taken = self._channel = self._process = None
             self.listening = False
             self.waiting = {}
+            self.standing = Standing()
+            self.traffic = {
+                name: msgspec.structs.replace(seen, in_flight=0)
+                for name, seen in self.traffic.items()
+            }
             channel.close()
             self._on_end(self)
 
@@ -201,16 +245,21 @@ class Place:
                 self.taken = number
             case Waiting(counts=counts):
                 self.waiting = counts
+            case Standing():
+                self.standing = message
             case Down():
                 pass
         self._on_message(self, message)
 
     def _catch_up(self) -> None:
-        if self._channel is not None:
-            self._channel.send(self._table())
+        channel, identity = self._channel, self._identity()
+        if channel is not None:
+            if identity is not None:
+                channel.send(identity)
+            channel.send(self._table())
 
 
-def send_to_all(places: Iterable[Place], frame: TableFrame) -> None:
+def send_to_all(places: Iterable[Place], frame: TableFrame | Identity | Figures) -> None:
     """Tell every worker what changed."""
     for place in places:
         place.send(frame)
@@ -218,4 +267,5 @@ def send_to_all(places: Iterable[Place], frame: TableFrame) -> None:
 
 def _environment() -> dict[str, str]:
     """Return what a worker needs of the environment; whatever secrets are in it stay here."""
-    return {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    return {**passed, "PYTHONHASHSEED": _HASH_KEY}

@@ -1,49 +1,59 @@
 """`llmgw gateway`: the parent of the workers, and the only one that speaks to a control plane."""
 
 import asyncio
-import fcntl
-import os
 import random
-import resource
-import secrets
-import signal
 import socket
-from collections import Counter
-from contextlib import suppress
-from ipaddress import ip_address
 from pathlib import Path
 
 import msgspec
-import uvloop
 
 import llmgw
-from llmgw.base.address import host_and_port
 from llmgw.base.backoff import Backoff
-from llmgw.base.clock import Clock, SystemClock
-from llmgw.base.errors import EXIT_OK, Conflict, NotFound
-from llmgw.base.log import get, setup
+from llmgw.base.clock import Clock
+from llmgw.base.errors import NotFound
+from llmgw.base.log import get
 from llmgw.base.periodic import Periodic
-from llmgw.base.places import Places, private_dir, read_private
-from llmgw.base.system import SystemFiles
+from llmgw.base.places import read_private
 from llmgw.base.world import Files
-from llmgw.gateway.cells import Cells, Columns, create
-from llmgw.gateway.config import GatewayServiceConfig, check_config
-from llmgw.gateway.frames import Counted, Down, FromWorker, TableFrame, Took, Waiting
+from llmgw.gateway.admission.quota import LOOK
+from llmgw.gateway.alone import FileTable
+from llmgw.gateway.cells import Cells, Columns
+from llmgw.gateway.config import GatewayServiceConfig
+from llmgw.gateway.exposition import page
+from llmgw.gateway.frames import (
+    Counted,
+    Down,
+    Figures,
+    FromWorker,
+    Identity,
+    TableFrame,
+    Took,
+    Waiting,
+)
+from llmgw.gateway.health_checks import PERIOD as CHECKS_PERIOD
+from llmgw.gateway.health_checks import HealthChecks
 from llmgw.gateway.journal import UsageJournal
-from llmgw.gateway.membership import Membership, beside, enter
+from llmgw.gateway.key_cells import KeyCells
+from llmgw.gateway.keyfiles import KeyFiles
+from llmgw.gateway.mapped import create
+from llmgw.gateway.membership import Membership
 from llmgw.gateway.places import Place, send_to_all
+from llmgw.gateway.quotas import QuotaBook, Quotas
 from llmgw.gateway.reach import Reach
-from llmgw.gateway.sockets import bind_all
-from llmgw.gateway.table import Table, TableBook, decode_table, encode_table, whole
+from llmgw.gateway.reports import load_report, traffic_report
+from llmgw.gateway.slots import Slot
+from llmgw.gateway.sockets import url_of
+from llmgw.gateway.table import Table, TableBook, decode_table, encode_table, endpoints_of, whole
+from llmgw.gateway.tls import PERIOD, certificate_of
 from llmgw.gateway.uplink import Uplink
 from llmgw.link.dial import Dialer
 from llmgw.model.gateway import (
+    ENGINE_LOADS,
     LOADS,
+    QUOTAS,
     REACHED,
     GatewayRegister,
-    LoadReport,
-    ModelQueue,
-    ReplicaLoad,
+    Route,
     TrafficReport,
 )
 
@@ -57,48 +67,6 @@ SILENCE = 16.0
 """Seconds without a message after which a control plane is dead, until it says how often it is."""
 GOODBYE = 6.0
 _TABLE = "table"
-
-
-def run(config: GatewayServiceConfig, *, join: str | None = None) -> int:
-    """Run a gateway in the foreground until it is told to stop; return its exit code.
-
-    Args:
-        config: its own settings.
-        join: a one-time token to join with first.
-
-    Raises:
-        LlmgwError: it cannot start; one line says why.
-    """
-    check_config(config)
-    setup("gateway", level=config.log_level)
-    root = os.geteuid() == 0
-    state = Places.find(
-        "gateway",
-        environ=os.environ,
-        root=root,
-        state=None if config.state_dir is None else Path(config.state_dir),
-    ).state
-    if join is None:
-        server = Places.find("server", environ=os.environ, root=root).state
-        config = beside(config, state, server)
-    _take_descriptors()
-    lock = _lock(private_dir(state))
-    try:
-        return uvloop.run(_serve(config, state, join))
-    finally:
-        os.close(lock)
-
-
-async def _serve(config: GatewayServiceConfig, state: Path, join: str | None) -> int:
-    clock = SystemClock()
-    membership = await enter(config, state, join)
-    listeners = bind_all(config.listen, config.workers)
-    service = GatewayService(config, state, membership, listeners, clock, SystemFiles())
-    loop = asyncio.get_running_loop()
-    for signal_ in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(signal_, service.stop)
-    await service.run()
-    return EXIT_OK
 
 
 class GatewayService:
@@ -116,13 +84,17 @@ class GatewayService:
         listeners: list[socket.socket],
         clock: Clock,
         files: Files,
+        rng: random.Random,
+        alone: FileTable | None = None,
     ) -> None:
         self._config = config
+        self._alone = alone
         self._clock = clock
         self._files = files
         self._membership = membership
         self._table_path = state / _TABLE
-        self._boot = secrets.token_hex(8)
+        self._rng = rng
+        self._boot = f"{rng.getrandbits(64):016x}"
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
         self._book = TableBook()
@@ -130,26 +102,42 @@ class GatewayService:
         self._kept: Table | None = None
         self._traffic_changed: set[int] = set()
         self._port = int(listeners[0].getsockname()[1])
-        self._rng = random.Random()
+        self._certificate = certificate_of(config)
+        self._certificate_pass = Periodic(
+            "certificate", lambda: PERIOD, self._look_at_certificate, clock
+        )
         self._counts_pass = Periodic("usage", lambda: COUNTS_PERIOD, self._pass_counts, clock)
         self._table_pass = Periodic("table", lambda: TABLE_PERIOD, self._keep_table, clock)
-        cells = create(len(listeners))
+        self._quota_pass = Periodic("quotas", lambda: LOOK, self._look_at_quotas, clock)
+        self._listeners = listeners
+        cells = create(2 * len(listeners))
         self._cells = Cells.attach(cells, 0)
         self._columns = Columns(self._cells.load)
+        self._key_files = KeyFiles()
         self._journal = UsageJournal(state / "usage", files, membership.id, self._boot)
+        self._quotas = Quotas(KeyCells.attach(cells, 0), membership.id, clock)
+        self._quota_book = QuotaBook(self._quotas, state / "quotas", files)
         self._uplink = self._new_uplink()
         self._dialer = self._new_dialer()
-        self.places = [self._new_place(*place, cells) for place in enumerate(listeners)]
+        twice = enumerate((*listeners, *listeners))  # the second half are the slots' other places
+        self.places = [self._new_place(*place, cells) for place in twice]
+        self._restarting = asyncio.Event()
+        self._checks = HealthChecks(self._keyed, self._tell_health, clock)
+        self._checks_pass = Periodic(
+            "endpoints", lambda: CHECKS_PERIOD, self._checks.run_once, clock
+        )
 
     def _new_uplink(self) -> Uplink:
         return Uplink(
             self._membership,
             self._book,
             self._journal,
+            self._quotas,
             self._register,
             self._tell,
             configured=self._config.control_planes,
             clock=self._clock,
+            on_loads=lambda told: send_to_all(self.places, Figures(told=told)),
         )
 
     def _new_dialer(self) -> Dialer:
@@ -170,6 +158,7 @@ class GatewayService:
             cells,
             log_level=self._config.log_level,
             table=self._whole,
+            identity=self._identity,
             on_message=self._heard,
             on_end=self._ended,
             clock=self._clock,
@@ -179,12 +168,7 @@ class GatewayService:
     @property
     def url(self) -> str:
         """Return where users reach it."""
-        if self._config.url is not None:
-            return self._config.url
-        host, _ = host_and_port(self._config.listen, "listen", listening=True)
-        if host in {"0.0.0.0", "::"}:  # noqa: S104 - compared, not bound
-            host = _own_address(self._config.control_planes) or socket.gethostname()
-        return f"http://[{host}]:{self._port}" if ":" in host else f"http://{host}:{self._port}"
+        return self._config.url or url_of(self._config, self._port)
 
     def stop(self) -> None:
         """Drain and end; called again, end without waiting for replies."""
@@ -192,26 +176,42 @@ class GatewayService:
             self._hurry.set()
         self._stopping.set()
 
+    def restart_workers(self) -> None:
+        """Replace all workers by new ones, one after the other; replies go on and none is lost."""
+        self._restarting.set()
+
     async def run(self) -> None:
         """Serve until `stop`."""
         self._restore()
-        log.info("gateway", id=self._membership.id, url=self.url, workers=len(self.places))
-        counts, table = self._counts_pass, self._table_pass
+        count = len(self._listeners)
+        log.info("gateway", id=self._membership.id, url=self.url, workers=count)
+        counts, table, quotas = self._counts_pass, self._table_pass, self._quota_pass
         dialing = asyncio.ensure_future(self._dial())
         async with asyncio.TaskGroup() as group:
-            for place in self.places:
-                group.create_task(place.run())
-            passes = [group.create_task(one.run_forever()) for one in (counts, table)]
+            slots = [
+                Slot(listener, self.places[number::count], self._clock)
+                for number, listener in enumerate(self._listeners)
+            ]
+            for slot in slots:
+                group.create_task(slot.run())
+            periodics = (counts, table, quotas, self._certificate_pass, self._checks_pass)
+            passes = [group.create_task(one.run_forever()) for one in periodics]
+            passes.append(group.create_task(self._restart_when_told(slots)))
             await self._stopping.wait()
-            await self._drain()
+            await self._drain(slots)
             for task in passes:
                 task.cancel()
         await counts.run_once()
         await table.run_once()
+        self._quota_book.save()
         self._dialer.stop()
+        if self._alone is not None:
+            dialing.cancel()
         await asyncio.wait({dialing}, timeout=GOODBYE)
 
     async def _dial(self) -> None:
+        if self._alone is not None:
+            await self._alone.follow(lambda table: self._tell(self._book.replace(table)))
         while not self._stopping.is_set():
             try:
                 await self._dialer.run(self._uplink.session)
@@ -220,10 +220,17 @@ class GatewayService:
                 log.exception("the link to the control plane failed and begins anew")
                 await self._clock.sleep(RECONNECT.most)
 
-    async def _drain(self) -> None:
+    async def _restart_when_told(self, slots: list[Slot]) -> None:
+        while True:
+            await self._restarting.wait()
+            self._restarting.clear()
+            for number, slot in enumerate(slots):
+                log.info("restarting a worker", slot=number, done=await slot.restart())
+
+    async def _drain(self, slots: list[Slot]) -> None:
         log.info("stopping", seconds=self._config.drain)
         hurrying = asyncio.ensure_future(self._kill_on_hurry())
-        await asyncio.gather(*(place.drain(self._config.drain) for place in self.places))
+        await asyncio.gather(*(slot.drain(self._config.drain) for slot in slots))
         hurrying.cancel()
 
     async def _kill_on_hurry(self) -> None:
@@ -231,10 +238,28 @@ class GatewayService:
         for place in self.places:
             place.kill()
 
+    # The certificate that users see.
+
+    def _identity(self) -> Identity | None:
+        return None if self._certificate is None else self._certificate.identity
+
+    async def _look_at_certificate(self) -> str:
+        changed = None if self._certificate is None else self._certificate.changed()
+        if changed is None:
+            return "the certificate is the one in its file"
+        log.info("the certificate was read again")
+        send_to_all(self.places, changed)
+        return "the certificate was read again"
+
     # The table.
 
     def _restore(self) -> None:
         """Take the table that the last start kept, so that known keys are served at once."""
+        if self._alone is not None:
+            self._kept = self._alone.table
+            self._book.restore(self._alone.table)
+            self._quotas.keep(self._book.table.keys)
+            return
         try:
             self._kept = decode_table(read_private(self._table_path))
         except NotFound:
@@ -243,15 +268,17 @@ class GatewayService:
             log.warning("the kept table can't be read", file=str(self._table_path), why=str(error))
             return
         self._book.restore(self._kept)
+        self._quota_book.restore()
+        self._quotas.keep(self._book.table.keys)
 
     def _whole(self) -> TableFrame:
         return self._addressed(whole(self._book.table))
 
     def _tell(self, frame: TableFrame) -> None:
-        replicas = {
-            one.replica for route in self._book.table.routes.values() for one in route.endpoints
-        }
-        self._columns.keep(replicas)
+        every = endpoints_of(self._book.table.routes.values())
+        self._columns.keep({one.replica for one in every})
+        if frame.keys or frame.gone_keys:
+            self._quotas.keep(self._book.table.keys)
         self._reach.changed(self._book.position)
         if self._kept is None:
             self._table_pass.wake()  # a gateway that is killed soon has a table all the same
@@ -268,25 +295,48 @@ class GatewayService:
 
     def _addressed(self, frame: TableFrame) -> TableFrame:
         """Add to a frame what the table itself does not say."""
-        columns = {
-            one.replica: self._columns.of(one.replica)
-            for route in frame.routes
-            for one in route.endpoints
-        }
+        every = endpoints_of(frame.routes)
         return msgspec.structs.replace(
             frame,
-            columns=columns,
+            routes=self._checks.answering(self._key_files.with_keys(frame.routes)),
+            columns={one.replica: self._columns.of(one.replica) for one in every},
+            key_columns=self._quotas.columns(frame.keys),
             received=self._book.received,
-            current=self._uplink.current,
+            current=self._uplink.current or self._alone is not None,
+            keys_sure=self._uplink.keys_sure,
             number=self._reach.number,
         )
 
+    def _keyed(self) -> tuple[Route, ...]:
+        return self._key_files.with_keys(self._book.table.routes.values())
+
+    def _tell_health(self, models: set[str]) -> None:
+        """Tell workers the routes of models of which an endpoint began or ceased to answer."""
+        routes = self._book.table.routes
+        self._tell(TableFrame(routes=tuple(routes[one] for one in models if one in routes)))
+
+    def metrics(self) -> str:
+        """Return the page of metrics that a gateway without a control plane shows."""
+        traffic = {place.number: tuple(place.traffic.values()) for place in self.places}
+        in_flight = self._columns.in_flight()
+        endpoints = [
+            (route.model, one.replica, self._checks.is_up(one), in_flight.get(one.replica, 0))
+            for _, route in sorted(self._book.table.routes.items())
+            for one in route.endpoints
+        ]
+        return page(traffic, endpoints)
+
     async def _keep_table(self) -> str:
-        if self._book.table is self._kept or not self._book.received:
+        if self._alone or self._book.table is self._kept or not self._book.received:
             return "the table on disk is the newest"
         self._files.write(self._table_path, encode_table(self._book.table))
         self._kept = self._book.table
         return "the table on disk is the newest"
+
+    async def _look_at_quotas(self) -> str:
+        self._quotas.look()
+        self._quota_book.save_if_due()
+        return "the windows of keys' limits end now"
 
     # What workers say.
 
@@ -307,10 +357,15 @@ class GatewayService:
 
     def _ended(self, place: Place) -> None:
         self._cells.clear_row(place.number)
+        self._quotas.worker_ended(place.number)
+        if place.traffic:
+            self._traffic_changed.add(place.number)  # nothing of it is in flight any more
         self._tell_reached()  # its successor begins with the whole table
 
     async def _pass_counts(self) -> str:
         self._tell_reached()
+        if self._alone is not None:
+            return "nobody is told what is used"
         try:
             self._journal.save()
         finally:
@@ -320,30 +375,16 @@ class GatewayService:
 
     def _tell_loads(self) -> None:
         """Tell what is in flight now, when it is not what was told last."""
-        loads = sorted(self._columns.in_flight().items())
-        waiting = sum((Counter(place.waiting) for place in self.places), Counter())
-        self._uplink.load(
-            LoadReport(
-                gateway=self._membership.id,
-                replicas=tuple(ReplicaLoad(replica=name, in_flight=count) for name, count in loads),
-                queues=tuple(ModelQueue(model=m, queued=n) for m, n in sorted(waiting.items())),
-            )
-        )
+        in_flight = self._columns.in_flight()
+        self._uplink.load(load_report(self._membership.id, in_flight, self.places))
 
     def _take_traffic(self) -> list[TrafficReport]:
         """Return what is news of the workers' traffic; it stays news while nobody listens."""
         if not self._uplink.listened_to:
             return []
         changed, self._traffic_changed = self._traffic_changed, set()
-        return [self._traffic(self.places[number]) for number in changed]
-
-    def _traffic(self, place: Place) -> TrafficReport:
-        return TrafficReport(
-            gateway=self._membership.id,
-            boot=self._boot,
-            worker=place.number,
-            models=tuple(place.traffic.values()),
-        )
+        places = (self.places[number] for number in changed)
+        return [traffic_report(self._membership.id, self._boot, place) for place in places]
 
     def _register(self) -> GatewayRegister:
         # A new stream may be to a control plane that was started anew and knows no traffic.
@@ -352,44 +393,7 @@ class GatewayService:
             gateway=self._membership.id,
             version=llmgw.__version__,
             boot=self._boot,
-            workers=len(self.places),
+            workers=len(self._listeners),
             url=self.url,
-            features=(REACHED, LOADS),
+            features=(REACHED, LOADS, QUOTAS, ENGINE_LOADS),
         )
-
-
-def _take_descriptors() -> None:
-    """Allow as many open files as this user may have: two for each request that runs."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
-def _lock(state: Path) -> int:
-    """Take the state directory for this process alone; the kernel lets go when it ends."""
-    fd = os.open(state / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        os.close(fd)
-        raise Conflict(
-            f"{state}: another gateway uses this state directory",
-            hint="stop it, or give this one its own --state-dir",
-        ) from error
-    return fd
-
-
-def _own_address(control_planes: tuple[str, ...]) -> str | None:
-    """Return the source address of the route to a control plane; nothing is sent.
-
-    None beside a control plane that is reached over loopback: users are elsewhere.
-    """
-    for control_plane in control_planes:
-        host, port = host_and_port(control_plane, "control_planes")
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
-            probe.connect((host, port))
-            address = str(probe.getsockname()[0])
-            if not ip_address(address).is_loopback:
-                return address
-    return None

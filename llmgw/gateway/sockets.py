@@ -2,9 +2,12 @@
 
 import errno
 import socket
+from contextlib import suppress
+from ipaddress import ip_address
 
 from llmgw.base.address import host_and_port
 from llmgw.base.errors import Usage
+from llmgw.gateway.config import GatewayServiceConfig
 
 BACKLOG = 4096
 
@@ -23,6 +26,32 @@ def bind_all(listen: str, count: int) -> list[socket.socket]:
         return [_listening(host, port) for _ in range(count)]
     except OSError as error:
         raise Usage(f"{listen}: {_words(error)}", hint=_hint(error)) from error
+
+
+def url_of(config: GatewayServiceConfig, port: int) -> str:
+    """Return where users reach a gateway that listens on a port, as far as this machine knows."""
+    host, _ = host_and_port(config.listen, "listen", listening=True)
+    if host in {"0.0.0.0", "::"}:  # noqa: S104 - compared, not bound
+        host = own_address(config.control_planes) or socket.gethostname()
+    scheme = "http" if config.tls_cert is None else "https"
+    shown = f"[{host}]" if ":" in host else host
+    return f"{scheme}://{shown}:{port}"
+
+
+def own_address(control_planes: tuple[str, ...]) -> str | None:
+    """Return the source address of the route to a control plane; nothing is sent.
+
+    None beside a control plane that is reached over loopback: users are elsewhere.
+    """
+    for control_plane in control_planes:
+        host, port = host_and_port(control_plane, "control_planes")
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((host, port))
+            address = str(probe.getsockname()[0])
+            if not ip_address(address).is_loopback:
+                return address
+    return None
 
 
 def _free(host: str, port: int) -> int:

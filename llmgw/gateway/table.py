@@ -1,5 +1,7 @@
 """The table: routes, keys and settings, as the parent keeps it and batches of it change it."""
 
+from collections.abc import Iterable, Iterator
+
 import msgspec
 
 from llmgw.gateway.frames import TableFrame
@@ -14,7 +16,7 @@ from llmgw.model.feed import (
     Position,
     RouteChange,
 )
-from llmgw.model.gateway import GatewayConfig, Route
+from llmgw.model.gateway import Endpoint, GatewayConfig, Route
 from llmgw.model.keys import Key
 from llmgw.model.record import Record
 from llmgw.model.settings import GatewaySettings
@@ -25,7 +27,11 @@ TOPICS = (ROUTES, KEYS, SETTINGS)
 
 def default_config() -> GatewayConfig:
     """Return the settings of a gateway that was told none."""
-    settings = GatewaySettings()
+    return config_of(GatewaySettings())
+
+
+def config_of(settings: GatewaySettings) -> GatewayConfig:
+    """Return settings as workers are told them."""
     return GatewayConfig(
         version=0,
         request_body_bytes=settings.request_body_bytes,
@@ -35,6 +41,11 @@ def default_config() -> GatewayConfig:
         client_timeout=settings.client_timeout,
         held_most=settings.held_most,
         held_for=settings.held_for,
+        queue_most=settings.queue_most,
+        queue_for=settings.queue_for,
+        replica_requests=settings.replica_requests,
+        comment_period=settings.comment_period,
+        replica_connections=settings.replica_connections,
     )
 
 
@@ -64,6 +75,12 @@ class TableBook:
         self.table = table
         self.received = True
 
+    def replace(self, table: Table) -> TableFrame:
+        """Take a table that is no feed's; return what workers are told."""
+        frame = difference(self.table, table)
+        self.table, self.received = table, True
+        return frame
+
     def begin(self) -> None:
         """Forget half a listing: the stream that brought it is gone."""
         self._listing = None
@@ -82,6 +99,14 @@ class TableBook:
         self.position = batch.position
         self.received = True
         return frame
+
+
+def endpoints_of(routes: Iterable[Route]) -> Iterator[Endpoint]:
+    """Yield every endpoint that requests for these routes can go to."""
+    for route in routes:
+        yield from route.endpoints
+        if route.outside is not None:
+            yield route.outside
 
 
 def whole(table: Table) -> TableFrame:

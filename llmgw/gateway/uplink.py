@@ -8,10 +8,18 @@ from llmgw.base.log import get
 from llmgw.gateway.frames import TableFrame
 from llmgw.gateway.journal import UsageJournal
 from llmgw.gateway.membership import Membership
+from llmgw.gateway.quotas import Quotas
 from llmgw.gateway.table import TOPICS, TableBook
 from llmgw.link.dial import GatewaySide
 from llmgw.model.feed import Batch, Follow, Position
-from llmgw.model.gateway import EndpointDown, GatewayRegister, LoadReport, TrafficReport
+from llmgw.model.gateway import (
+    EndpointDown,
+    EngineLoads,
+    GatewayRegister,
+    LoadReport,
+    TrafficReport,
+)
+from llmgw.model.keys import QuotaGrant
 from llmgw.model.link import (
     CertificateIssued,
     GatewayControl,
@@ -34,10 +42,12 @@ class Uplink:
         membership: who this gateway is.
         book: the table.
         journal: usage that has to reach the store.
+        quotas: what keys used, and what this gateway is lent of their limits.
         register: returns the first message's content.
         tell: hands a change of the table to the workers; with None only `current` changed.
         configured: addresses of control planes that were configured.
         clock: time.
+        on_loads: told what engines say that they have to do.
     """
 
     def __init__(
@@ -45,17 +55,23 @@ class Uplink:
         membership: Membership,
         book: TableBook,
         journal: UsageJournal,
+        quotas: Quotas,
         register: Callable[[], GatewayRegister],
         tell: Callable[[TableFrame], None],
         *,
         configured: Sequence[str],
         clock: Clock,
+        on_loads: Callable[[EngineLoads], None] = lambda _: None,
     ) -> None:
         self.current = False
         """The table is what the control plane says now."""
+        self.keys_sure = True
+        """A key that is not in the table is no key: the control plane can ask its store."""
+        self._on_loads = on_loads
         self._membership = membership
         self._book = book
         self._journal = journal
+        self._quotas = quotas
         self._register = register
         self._tell = tell
         self._configured = tuple(configured)
@@ -74,6 +90,7 @@ class Uplink:
     async def session(self, stream: GatewaySide) -> float | None:
         """Serve one stream; return the seconds that a goodbye asked to wait."""
         self._stream, self._welcomed, self._load = stream, False, None
+        self.keys_sure = True
         self._book.begin()
         stream.send(GatewayMessage(register=self._register()))
         try:
@@ -98,6 +115,9 @@ class Uplink:
                 stream.send(GatewayMessage(usage=report))
             for seen in traffic:
                 stream.send(GatewayMessage(traffic=seen))
+            used = self._quotas.report()
+            if used is not None:
+                stream.send(GatewayMessage(quotas=used))
             request = self._membership.request(self._clock.now())
             if request is not None:
                 stream.send(GatewayMessage(certificate_request=request))
@@ -143,6 +163,13 @@ class Uplink:
                 self._journal.taken(taken)
             case GatewayControl(certificate=CertificateIssued() as issued):
                 self._membership.issued(issued)
+            case GatewayControl(engine_loads=EngineLoads() as told):
+                self._on_loads(told)
+            case GatewayControl(quotas=QuotaGrant() as grant):
+                self._quotas.grant(grant)
+                if grant.store_away is self.keys_sure:
+                    self.keys_sure = not grant.store_away
+                    self._tell(TableFrame())
             case GatewayControl(goodbye=Goodbye() as goodbye):
                 log.info("the control plane said goodbye", reason=goodbye.reason)
                 if goodbye.leader is not None:
@@ -159,6 +186,7 @@ class Uplink:
             self._membership.remember(welcome.control_planes)
         stream.expect_every(welcome.heartbeat_interval)
         self._journal.stream_began()
+        self._quotas.stream_began()
         follow = Follow(topics=TOPICS, position=self._book.position)
         stream.send(GatewayMessage(follow=follow))
 

@@ -13,6 +13,7 @@ import os
 import random
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,9 +27,12 @@ from llmgw.gateway.channel import Channel
 from llmgw.gateway.frames import (
     Down,
     Drain,
+    Figures,
     FromWorker,
+    Identity,
     Listening,
     Resume,
+    Standing,
     TableFrame,
     Took,
     ToWorker,
@@ -36,7 +40,10 @@ from llmgw.gateway.frames import (
     decode_to_worker,
 )
 from llmgw.gateway.front import Front
+from llmgw.gateway.key_cells import KeyCells
+from llmgw.gateway.prefixes import attach
 from llmgw.gateway.proxy.deadlines import PERIOD
+from llmgw.gateway.tls import HANDSHAKE, fill, new_context
 from llmgw.model.gateway import EndpointDown
 
 log = get(__name__)
@@ -72,24 +79,41 @@ class Worker:
         self._clock = clock
         self._heard = heard
         self._table = asyncio.Event()
-        self._drain: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+        self._tls: ssl.SSLContext | None = None
+        self._drained = asyncio.Event()
+        self._ends = float("inf")
+        self._stood = Standing()
+        """How the parent was told last that replicas are."""
 
     def take(self, message: ToWorker) -> None:
         """Act on what the parent says."""
         match message:
             case Resume():
                 self._front.books.resume(message.totals, message.traffic)
+            case Identity():
+                self._tls = self._tls or new_context()
+                fill(self._tls, message)
             case TableFrame():
                 self._front.take(message)
                 self._table.set()
                 self._report(Took(number=message.number))
-            case Drain(seconds=seconds):
-                self.drain(seconds)
+            case Figures(told=told):
+                self._front.take_loads(told)
+            case Drain(seconds=seconds, gently=gently):
+                self.drain(seconds, gently=gently)
 
-    def drain(self, seconds: float) -> None:
-        """Stop accepting and end within so many seconds; a later call changes nothing."""
-        if not self._drain.done():
-            self._drain.set_result(seconds)
+    def drain(self, seconds: float, *, gently: bool = False) -> None:
+        """Stop accepting and end within so many seconds; a later call can only hurry.
+
+        Args:
+            seconds: until connections are cut.
+            gently: connections that are idle are served once more.
+        """
+        self._ends = min(self._ends, self._clock.monotonic() + seconds)
+        self._front.leaving = True
+        if not gently:
+            self._front.begin_draining()
+        self._drained.set()
 
     async def run(self) -> None:
         """Serve until drained. Listens only once a table is there."""
@@ -104,30 +128,39 @@ class Worker:
             self.tell()
 
     def tell(self) -> None:
-        """Report what changed in the books."""
-        counted = self._front.books.take_changes() if self._heard() else None
+        """Report what changed in the books, and of how replicas are."""
+        if not self._heard():
+            return
+        counted = self._front.books.take_changes()
         if counted is not None:
             self._report(counted)
+        standing = self._front.standing
+        if standing != self._stood:
+            self._stood = standing
+            self._report(standing)
 
     async def _serve(self) -> None:
         await self._table.wait()
         loop = asyncio.get_running_loop()
         server = await loop.create_server(
-            self._front.connection, sock=self._listener, backlog=BACKLOG
+            self._front.connection,
+            sock=self._listener,
+            backlog=BACKLOG,
+            ssl=self._tls,
+            ssl_handshake_timeout=None if self._tls is None else HANDSHAKE,
         )
         self._report(Listening(pid=os.getpid()))
-        seconds = await self._drain
+        await self._drained.wait()
         # Not `wait_closed`: that would wait for the connections, and these have a limit.
         server.close()
-        self._front.begin_draining()
-        await self._until_empty(seconds)
+        await self._until_empty()
         for connection in tuple(self._front.connections):
             connection.cut()
-        await self._until_empty(LAST_WORDS)
+        self._ends = self._clock.monotonic() + LAST_WORDS
+        await self._until_empty()
 
-    async def _until_empty(self, seconds: float) -> None:
-        end = self._clock.monotonic() + seconds
-        while self._front.connections and self._clock.monotonic() < end:
+    async def _until_empty(self) -> None:
+        while self._front.connections and self._clock.monotonic() < self._ends:
             await self._clock.sleep(0.05)
 
     async def _tick(self) -> None:
@@ -200,6 +233,8 @@ async def _run(options: argparse.Namespace) -> None:
         prefix,
         report.engine_down,
         report.held,
+        attach(options.cells_fd),
+        KeyCells.attach(options.cells_fd, options.slot),
     )
     listener = socket.socket(fileno=options.listen_fd)
     worker = Worker(front, listener, report, clock, report.heard)

@@ -262,6 +262,7 @@ def measure(nodes: int) -> dict[str, float]:
         "pass, 50 models refused by every node": median(
             lambda: plan_of(refused, Observed(nodes=_full(observed), replicas=())), 3
         ),
+        "everything gives way at once": giving_way(observed),
         "check of 1,000 starts": median(lambda: check(plan, few, observed), 3),
         "explain": median(
             lambda: explain(few.models[0].model, few.models[0].model.profiles[0], few, running, 0.0)
@@ -276,6 +277,23 @@ def measure(nodes: int) -> dict[str, float]:
             )
         ),
     }
+
+
+def giving_way(observed: Observed) -> float:
+    """Return the cost of a pass in which every node's replica gives way to a higher priority."""
+    nodes = len(observed.nodes)
+    low, high = _whole_nodes("low", nodes, 0), _whole_nodes("high", nodes, 1)
+    running = carried_out(plan_of(low, observed), observed)
+    both = Desired(models=(*low.models, *high.models), settings=Settings())
+    assert len(plan_of(both, running).steps) == nodes
+    return median(lambda: plan_of(both, running), 3)
+
+
+def _whole_nodes(name: str, replicas: int, priority: int) -> Desired:
+    profile = Profile(engine="llamacpp", gpus=GPUS, replicas=replicas, priority=priority)
+    model = Model(name=name, source=HubSource(repository=f"org/{name}"), profiles=(profile,))
+    entry = CatalogEntry(model=model, version=1, changed=0.0, changed_by="bench")
+    return Desired(models=(entry,), settings=Settings())
 
 
 def _full(observed: Observed) -> tuple[NodeRoom, ...]:

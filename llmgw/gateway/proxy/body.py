@@ -12,7 +12,7 @@ from typing import Annotated
 import msgspec
 
 from llmgw.gateway.refusals import Refusal
-from llmgw.model.written import bound_words
+from llmgw.model.plainwords import bound_words
 
 NAME_MOST = 512
 """Characters of a model's name."""
@@ -36,6 +36,7 @@ class Asked(msgspec.Struct):
     stream: bool | None = None
     stream_options: msgspec.Raw = msgspec.Raw(b"")
     return_progress: msgspec.Raw = msgspec.Raw(b"")
+    messages: msgspec.Raw = msgspec.Raw(b"")
     prompt: msgspec.Raw = msgspec.Raw(b"")
     tools: msgspec.Raw = msgspec.Raw(b"")
     functions: msgspec.Raw = msgspec.Raw(b"")
@@ -83,6 +84,13 @@ class Asked(msgspec.Struct):
     xtc_threshold: Number | None = None
     dry_multiplier: Number | None = None
     dry_base: Number | None = None
+
+
+class FormAsked(Asked, kw_only=True):
+    """The same of a form."""
+
+    model_at: tuple[int, int]
+    """Where in the body the model's name begins and ends."""
 
 
 class _Options(msgspec.Struct):
@@ -149,6 +157,9 @@ def ask_for_stream(body: bytes) -> bytes:
 
 def rename_model(body: bytes, asked: Asked, name: str) -> bytes | Refusal:
     """Return the body with another model's name, all else unchanged."""
+    if isinstance(asked, FormAsked):
+        begin, end = asked.model_at
+        return body[:begin] + name.encode() + body[end:]
     edited = _replace(body, "model", None, msgspec.json.encode(name))
     if isinstance(edited, Refusal):
         return edited

@@ -1,7 +1,6 @@
 """One client's connection: requests in, replies out in the order of the requests."""
 
 import asyncio
-from collections import deque
 from typing import Protocol, cast
 
 from llmgw.gateway.proxy.deadlines import NEVER, Deadlines
@@ -64,6 +63,11 @@ class Desk(Protocol):
         """Say whether connections are to end."""
         ...
 
+    @property
+    def leaving(self) -> bool:
+        """Say whether each connection is to end with the next reply."""
+        ...
+
     def check_head(self, request: Request) -> Refusal | None:
         """Say whether a request is refused before its body is read."""
         ...
@@ -106,7 +110,7 @@ class ClientConnection(asyncio.Protocol):
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._reader = RequestReader(self, desk.body_most)
-        self._waiting: deque[Request] = deque()
+        self._waiting: list[Request] = []  # short; an empty deque has half a KB
         self._waiting_bytes = 0
         self._current: Request | None = None
         self._running: Running | None = None
@@ -264,7 +268,7 @@ class ClientConnection(asyncio.Protocol):
         self._advancing = True
         try:
             while self._waiting and self._may_begin():
-                self._begin(self._waiting.popleft())
+                self._begin(self._waiting.pop(0))
         finally:
             self._advancing = False
 
@@ -276,6 +280,8 @@ class ClientConnection(asyncio.Protocol):
         self.deadline = NEVER
         self._waiting_bytes -= len(request.body)
         self._current = request
+        if self._desk.leaving and not self._waiting:
+            request.keep_alive = False
         running = self._desk.serve(self, request)
         if self._current is request and running is not None:
             self._running = running
@@ -301,4 +307,7 @@ class ClientConnection(asyncio.Protocol):
         self._lingering = True
         self.deadline = self._desk.deadlines.after(LINGER)
         self._read_on()
-        self._transport.write_eof()
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        else:
+            self._transport.close()  # TLS has a word of its own for it

@@ -23,7 +23,7 @@ class Deadlines:
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.now = now
-        self._all: set[Expiring] = set()
+        self._all: dict[Expiring, None] = {}
 
     def after(self, seconds: float) -> float:
         """Return the deadline that is so far away."""
@@ -31,11 +31,11 @@ class Deadlines:
 
     def add(self, one: Expiring) -> None:
         """Look after it from now on."""
-        self._all.add(one)
+        self._all[one] = None
 
     def discard(self, one: Expiring) -> None:
         """Look after it no longer."""
-        self._all.discard(one)
+        self._all.pop(one, None)
 
     def look(self) -> None:
         """Let everything act whose deadline has passed."""

@@ -157,8 +157,12 @@ class EngineConnection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a line of the head."""
+        if self._done:
+            return
         self._head_bytes += len(name) + len(value)
-        if self._head_told or self._done or self._head_bytes > HEAD_BYTES:
+        if self._head_bytes > HEAD_BYTES:
+            self._broken = "a head of more than 64 KiB"
+        if self._head_told or self._broken:
             return
         lowered = name.lower()
         if lowered == b"content-length":
@@ -177,8 +181,6 @@ class EngineConnection(asyncio.Protocol):
         self._status = self._parser.get_status_code()
         self._interim = 100 <= self._status < 200
         self._keep = self._parser.should_keep_alive()  # forgotten once the reply is complete
-        if self._head_bytes > HEAD_BYTES:
-            self._broken = "a head of more than 64 KiB"
 
     def on_body(self, data: bytes) -> None:
         """Take a piece of the body."""
@@ -207,9 +209,13 @@ class EngineConnection(asyncio.Protocol):
         reader = self._reader
         if reader is None:
             return
+        if self._head_told and not self._done and not self._broken:
+            self._tell_piece(reader)
+            return
         if not self._broken and not self._head_told and self._status and not self._interim:
             self._head_told = True
-            reader.reply_head(self._status, self._headers, self._length)
+            headers, self._headers = self._headers, []
+            reader.reply_head(self._status, headers, self._length)
             if self._reader is not reader:
                 return
         parts, self._parts = self._parts, []
@@ -218,12 +224,19 @@ class EngineConnection(asyncio.Protocol):
             self._reader = None
             self._settle()
             reader.reply_body(data, last=True)
-        elif self._broken or self._head_bytes > HEAD_BYTES:
+        elif self._broken:
             self._reader = None
             self._transport.abort()
-            reader.reply_broken(self._broken or "a head of more than 64 KiB", untouched=False)
+            reader.reply_broken(self._broken, untouched=False)
         elif data:
             reader.reply_body(data, last=False)
+
+    def _tell_piece(self, reader: Reader) -> None:
+        """Tell of a piece in the middle of a body, which is what most bytes bring."""
+        parts = self._parts
+        if parts:
+            self._parts = []
+            reader.reply_body(parts[0] if len(parts) == 1 else b"".join(parts), last=False)
 
     def _settle(self) -> None:
         """Decide whether the connection may carry another request."""

@@ -11,12 +11,22 @@ HELD_MOST = 1 << 20
 
 _END = re.compile(rb"\r?\n\r?\n")
 _DATA = re.compile(rb"^data: ?(.*?)\r?$", re.MULTILINE)
+_BLANK = (b"\n\n", b"\n\r\n")
 _DONE = b"[DONE]"
+_USAGE = b'"usage"'
+_SAYS = re.compile(rb'"usage"(?!\s*:\s*null)')
+"""Of an engine that has `"usage":null` in every event only those are looked into that say more."""
 _PROGRESS = b'"prompt_progress"'
+
+
+class _Response(msgspec.Struct):
+    usage: Usage | None = None
 
 
 class _Event(msgspec.Struct):
     usage: Usage | None = None
+    response: _Response | None = None
+    """Where an event of the Responses API has it."""
     choices: list[msgspec.Raw] | None = None
     prompt_progress: msgspec.Raw = msgspec.Raw(b"")
 
@@ -55,14 +65,24 @@ class EventStream:
         if self._held:
             data = self._held + data
             self._held = b""
-        if not data.endswith((b"\n\n", b"\n\r\n")):
+        if not data.endswith(_BLANK):
             data = self._hold(data)
-        if b'"usage"' in data or (self._hide_progress and _PROGRESS in data):
+        if self._hide_progress and _PROGRESS in data:
             return self._sift(data)
-        self._events += data.count(b"\n\n") + data.count(b"\n\r\n")
+        if _USAGE in data:
+            said = _SAYS.search(data)
+            if said is not None:
+                return self._sift_behind(data, said.start())
+        self._count(data)
+        return data
+
+    def _count(self, data: bytes) -> None:
+        """Count whole events."""
+        self._events += data.count(b"\n\n")
+        if b"\r" in data:
+            self._events += data.count(b"\n\r\n")
         if _DONE in data:
             self._other += 1
-        return data
 
     def rest(self) -> bytes:
         """Return what was held back when the engine ended without a last blank line."""
@@ -77,6 +97,15 @@ class EventStream:
             return data
         self._held = data[cut:]
         return data[:cut]
+
+    def _sift_behind(self, data: bytes, said: int) -> bytes:
+        """Look into the event at a place and those behind it; what is before is only counted."""
+        cut = max(data.rfind(b"\n\n", 0, said) + 2, data.rfind(b"\n\r\n", 0, said) + 3)
+        if cut < 3:
+            return self._sift(data)
+        before = data[:cut]
+        self._count(before)
+        return before + self._sift(data[cut:])
 
     def _sift(self, data: bytes) -> bytes:
         kept = []
@@ -95,14 +124,15 @@ class EventStream:
 
     def _is_hidden(self, event: bytes) -> bool:
         """Keep the usage that an event tells; say whether nobody asked for the event."""
-        if b'"usage"' not in event and _PROGRESS not in event:
+        if _USAGE not in event and _PROGRESS not in event:
             return False
         data = b"\n".join(_DATA.findall(event))
         try:
             read = _event.decode(data)
         except (msgspec.DecodeError, RecursionError):
             return False
-        if read.usage is not None:
-            self.usage = read.usage
+        usage = read.usage if read.response is None else read.response.usage
+        if usage is not None:
+            self.usage = usage
             return self._hide_usage and read.choices == []
         return self._hide_progress and bool(read.prompt_progress)

@@ -8,9 +8,38 @@ from llmgw.gateway.proxy.body import Asked
 from llmgw.gateway.proxy.deadlines import Deadlines
 from llmgw.gateway.proxy.endpoints import Engine, Way
 from llmgw.gateway.proxy.engine import EngineConnection
-from llmgw.gateway.proxy.held import Held
 from llmgw.gateway.proxy.requests import Request
+from llmgw.gateway.refusals import Refusal
+from llmgw.gateway.route.prefix import PrefixTable
 from llmgw.model.gateway import GatewayConfig
+
+
+class Client(Protocol):
+    """Who gets the reply."""
+
+    @property
+    def deadline(self) -> float:
+        """Return the monotonic seconds at which whoever serves is told that they have passed."""
+        ...
+
+    @deadline.setter
+    def deadline(self, deadline: float) -> None: ...
+
+    def write(self, data: bytes) -> None:
+        """Write a part of the reply."""
+        ...
+
+    def finish(self, *, keep: bool = True) -> None:
+        """The reply is written: go on, or close when the connection ends with it."""
+        ...
+
+    def refuse(self, refusal: Refusal, request_id: bytes) -> None:
+        """Answer with a refusal."""
+        ...
+
+    def abort(self) -> None:
+        """Break the connection: what was written of the reply is not the whole."""
+        ...
 
 
 class Means(Protocol):
@@ -22,8 +51,16 @@ class Means(Protocol):
         ...
 
     @property
-    def held(self) -> Held:
-        """Return the requests that wait for a model to be started."""
+    def prefixes(self) -> PrefixTable:
+        """Return what is known of who holds which prompts."""
+        ...
+
+    def renew(self, task: "Task") -> None:
+        """Let a task go by the routes and settings of this moment."""
+        ...
+
+    def stand_in(self, task: "Task") -> Way | None:
+        """Return what stands in now for the model that was asked for; None: nothing can."""
         ...
 
     def below(self, limit: int) -> int:
@@ -50,10 +87,16 @@ class Means(Protocol):
 
 @dataclass(slots=True)
 class Task:
-    """What has to be done: for whom, what, where to."""
+    """What has to be done: for whom, what, where to.
+
+    `way` and `config` are those of the moment at which it was last sent, or had to wait: whoever
+    sends it again has `Means.renew` look first.
+    """
 
     request: Request
     request_id: bytes
     asked: Asked
     way: Way
     config: GatewayConfig
+    may_fall_back: bool = True
+    """It has not turned yet to what stands in for its model: that is done once."""

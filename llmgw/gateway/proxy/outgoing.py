@@ -1,6 +1,7 @@
 """What an engine is sent of a client's request: a body that it takes, a few lines of the head."""
 
 from llmgw.gateway.proxy.body import (
+    Asked,
     ask_for_progress,
     ask_for_stream,
     ask_for_usage,
@@ -8,10 +9,12 @@ from llmgw.gateway.proxy.body import (
     wants_usage,
 )
 from llmgw.gateway.proxy.endpoints import Engine
-from llmgw.gateway.proxy.gathered import can_be_gathered
+from llmgw.gateway.proxy.gathered import CHAT, TEXT, can_be_gathered
 from llmgw.gateway.proxy.means import Task
 from llmgw.gateway.refusals import Refusal
 from llmgw.model.catalog import LLAMACPP
+
+_DROPPED = Asked(model="-")
 
 
 class Outgoing:
@@ -25,6 +28,7 @@ class Outgoing:
         "_as_written",
         "_body",
         "_lines",
+        "_streams",
         "_task",
         "body",
         "gathers",
@@ -39,7 +43,8 @@ class Outgoing:
         self._as_written = False
         self.body = b""
         """As it was last written for an engine."""
-        self.hides_usage = task.asked.stream is True and not wants_usage(task.asked)
+        self._streams = task.asked.stream is True and task.request.path in {CHAT, TEXT}
+        self.hides_usage = self._streams and not wants_usage(task.asked)
         self.hides_progress = False
         self.gathers = False
 
@@ -56,11 +61,11 @@ class Outgoing:
         """Write the body for an engine; return why that can't be done."""
         asked = self._task.asked
         body: bytes | Refusal = self._body
-        name = engine.endpoint.served_name
-        if name is not None and name != asked.model:
+        name = engine.endpoint.served_name or self._task.way.model
+        if name != asked.model:
             body = rename_model(self._body, asked, name)
         llamacpp = engine.endpoint.engine == LLAMACPP
-        self.hides_progress = llamacpp and bool(asked.stream) and not asked.return_progress
+        self.hides_progress = llamacpp and self._streams and not asked.return_progress
         gathers = llamacpp and engine.gathers and not self._as_written
         self.gathers = gathers and can_be_gathered(self._task.request.path, asked)
         if isinstance(body, Refusal):
@@ -80,7 +85,9 @@ class Outgoing:
 
     def drop(self) -> None:
         """Give the memory back: the request goes to no other engine."""
-        self._body = self.body = self._task.request.body = b""
+        self._body = self.body = self._lines = b""
+        self._task.request.drop()
+        self._task.asked = _DROPPED  # what was read of the body holds on to all of it
 
 
 def _lines(task: Task) -> bytes:

@@ -69,7 +69,7 @@ def whole_reply(
 ) -> bytes:
     """Return a reply that is not an engine's, framed for what the client speaks."""
     head = status_line(status) + lines + _CONTENT % len(body)
-    head += b"x-request-id: %b\r\n" % request_id
+    head += b"%bx-request-id: %b\r\n" % (request.lines, request_id)
     if not request.keep_alive:
         head += _CLOSE
     return head + b"\r\n" + (b"" if request.method == "HEAD" else body)
@@ -87,7 +87,7 @@ class Framing:
     connection. The engine's own framing never goes further than to its parser.
     """
 
-    __slots__ = ("_chunked", "head", "to_the_end")
+    __slots__ = ("_chunked", "_head", "to_the_end")
 
     def __init__(
         self, status: int, lines: bytes, length: int | None, request: Request, request_id: bytes
@@ -102,7 +102,12 @@ class Framing:
             head += _CONTENT % length
         if not request.keep_alive:
             head += _CLOSE
-        self.head = head + b"x-request-id: %b\r\n\r\n" % request_id
+        self._head = head + b"%bx-request-id: %b\r\n\r\n" % (request.lines, request_id)
+
+    def begin(self) -> bytes:
+        """Return the head, which is written once and not kept."""
+        head, self._head = self._head, b""
+        return head
 
     def piece(self, data: bytes, *, last: bool) -> bytes:
         """Return a piece of body as it is written; `last` ends the body."""

@@ -1,5 +1,6 @@
 """Requests as they come in: HTTP/1 read strictly and within limits, in whatever parts it comes."""
 
+import re
 from typing import Protocol
 
 import httptools
@@ -22,9 +23,15 @@ KEPT = frozenset(
         b"expect",
         b"host",
         b"transfer-encoding",
+        b"x-llmgw-session",
     }
 )
 """Headers that the gateway looks at; the others go nowhere."""
+SINGLE = frozenset(
+    {b"authorization", b"content-encoding", b"content-type", b"host", b"transfer-encoding"}
+)
+"""Those of them that stand once: of two, somebody before us may have looked at the other one."""
+_HOST = re.compile(rb"[A-Za-z0-9._~!$&'()*+,;=%:\[\]-]*")
 
 
 class Request:
@@ -37,6 +44,7 @@ class Request:
         "http_10",
         "keep_alive",
         "length",
+        "lines",
         "method",
         "path",
         "refusal",
@@ -56,13 +64,20 @@ class Request:
         """Bytes of body as announced; None when none is announced or it is chunked."""
         self.body = b""
         self.refusal: Refusal | None = None
+        self.lines = b""
+        """Headers that its reply has of the gateway's own, each with its line end."""
         self.holder: Holder | None = None
         """Whose key it carries, once that was checked."""
 
     @property
     def expects_continue(self) -> bool:
         """Say whether the client waits for a word before it sends the body."""
-        return _word(self, b"expect") == b"100-continue"
+        return b"expect" in self.headers and _word(self, b"expect") == b"100-continue"
+
+    def drop(self) -> None:
+        """Give the memory back of what is not looked at once a reply has begun."""
+        self.headers.clear()
+        self.body = b""
 
 
 class Receiver(Protocol):
@@ -88,6 +103,7 @@ class RequestReader:
     this class adds limits, versions, the Host rule, and that an offer to upgrade is ignored.
 
     After a request that cannot be followed by another (`keep_alive` False) every byte is ignored.
+    Between two requests nothing is kept, the parser neither: connections wait most of their time.
     """
 
     __slots__ = (
@@ -95,7 +111,6 @@ class RequestReader:
         "_chunked",
         "_discard",
         "_head_bytes",
-        "_hosts",
         "_in_head",
         "_lines",
         "_most",
@@ -106,28 +121,29 @@ class RequestReader:
         "_request",
         "_resuming",
         "_size",
+        "_twice",
         "_upgrading",
     )
 
     def __init__(self, receiver: Receiver, body_most: int) -> None:
         self._receiver = receiver
         self._most = body_most
-        self._parser = httptools.HttpRequestParser(self)
+        self._parser: httptools.HttpRequestParser | None = None
         self._over = False
         self._upgrading = False
         self._resuming = False
         self._reset()
 
     def _reset(self) -> None:
-        self._request = Request()
+        self._request: Request | None = None
         self._raw = 0
         self._in_head = True
         self._head_bytes = 0
         self._lines = 0
-        self._hosts = 0
+        self._twice = b""
         self._chunked = False
         self._discard = False
-        self._body: list[bytes] = []
+        self._body: list[bytes] | None = None
         self._size = 0
 
     @property
@@ -139,6 +155,8 @@ class RequestReader:
         """Read what came in; requests are handed on from inside."""
         while data and not self._over:
             data = self._feed(data)
+        if self._request is None:
+            self._parser = None
 
     def stop(self) -> None:
         """Ignore everything from here on."""
@@ -147,8 +165,11 @@ class RequestReader:
     def _feed(self, data: bytes) -> bytes:
         """Read some bytes; return those that have to be read again, by a new parser."""
         self._raw += len(data)
+        parser = self._parser
+        if parser is None:
+            parser = self._parser = httptools.HttpRequestParser(self)
         try:
-            self._parser.feed_data(data)
+            parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
             return self._without_upgrade(data[int(upgrade.args[0]) :])
         except httptools.HttpParserCallbackError:
@@ -173,7 +194,7 @@ class RequestReader:
         """
         request = self._request
         self._upgrading = False
-        if request.method == "CONNECT":
+        if request is None or request.method == "CONNECT":
             self._refuse("bad_http", "this is no forward proxy")
             return b""
         self._parser = httptools.HttpRequestParser(self)
@@ -189,42 +210,45 @@ class RequestReader:
     def on_message_begin(self) -> None:
         """Begin a request."""
         if not self._resuming and not self._over:
+            self._request = Request()
             self._receiver.request_begins()
 
     def on_url(self, part: bytes) -> None:
         """Take a part of the target."""
-        if not self._resuming:
-            self._request.target += part
+        request = self._request
+        if request is not None and not self._resuming:
+            request.target += part
             self._head_bytes += len(part)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a line of the head, or of the trailers, which are not looked at."""
-        if self._resuming or not self._in_head:
+        request = self._request
+        if request is None or self._resuming or not self._in_head:
             return
         self._lines += 1
         self._head_bytes += len(name) + len(value)
         lowered = name.lower()
         if lowered in KEPT:
-            if lowered == b"host":
-                self._hosts += 1
-            self._request.headers[lowered] = value
+            if lowered in request.headers and lowered in SINGLE:
+                self._twice = lowered
+            request.headers[lowered] = value
 
     def on_headers_complete(self) -> None:
         """Decide on the head."""
-        if self._resuming or self._over:
+        request, parser = self._request, self._parser
+        if self._resuming or self._over or request is None or parser is None:
             self._resuming = False
             return
         self._in_head = False
-        request = self._request
-        request.method = self._parser.get_method().decode("ascii", "replace")
-        if not self._parser.should_keep_alive():
+        request.method = parser.get_method().decode("ascii", "replace")
+        if not parser.should_keep_alive():
             request.keep_alive = False
-        self._upgrading = self._parser.should_upgrade()
-        self._check_head(self._parser.get_http_version())
+        self._upgrading = parser.should_upgrade()
+        self._check_head(request, parser.get_http_version())
         if request.refusal is None:
             request.refusal = self._receiver.head_is_here(request)
         if request.refusal is not None:
-            self._refuse_body()
+            self._refuse_body(request)
 
     def on_body(self, data: bytes) -> None:
         """Take a piece of the body."""
@@ -236,26 +260,25 @@ class RequestReader:
                 self._hand_over_last()
         elif self._size > self._most:
             self._refuse("body_too_large", f"the body is larger than {self._most} bytes")
+        elif self._body is None:
+            self._body = [data]
         else:
             self._body.append(data)
 
     def on_message_complete(self) -> None:
         """Hand a whole request on."""
-        if self._upgrading or self._over:
+        request, body = self._request, self._body
+        if self._upgrading or request is None:
             return
-        request = self._request
-        if len(self._body) == 1:
-            request.body = self._body[0]
-        elif self._body:
-            request.body = b"".join(self._body)
+        if body is not None:
+            request.body = body[0] if len(body) == 1 else b"".join(body)
         self._over = not request.keep_alive
         self._reset()
         self._receiver.request_is_here(request)
 
     # Rules.
 
-    def _check_head(self, version: str) -> None:
-        request = self._request
+    def _check_head(self, request: Request, version: str) -> None:
         if version == "1.0":
             request.http_10 = True
             request.keep_alive = False
@@ -272,8 +295,11 @@ class RequestReader:
             refusal = Refusal("headers_too_large", "the head is larger than it may be")
         elif version not in {"1.0", "1.1"}:
             refusal = Refusal("http_version", f"HTTP/{version} is not spoken here")
-        elif self._hosts > 1 or (not self._hosts and not request.http_10):
-            refusal = Refusal("bad_http", "there has to be one Host header")
+        elif self._twice:
+            words = f"the header {self._twice.decode()} stands twice"
+            refusal = Refusal("bad_http", words)
+        elif not _is_host(request.headers.get(b"host"), request):
+            refusal = Refusal("bad_http", "there has to be one Host header, with a host")
         elif self._chunked and request.http_10:
             refusal = Refusal("bad_http", "HTTP/1.0 has no transfer encodings")
         elif self._chunked and _word(request, b"transfer-encoding") != b"chunked":
@@ -285,13 +311,14 @@ class RequestReader:
     def _body_refusal(self, request: Request) -> Refusal | None:
         if request.length is not None and request.length > self._most:
             return Refusal("body_too_large", f"the body is larger than {self._most} bytes")
+        if b"content-encoding" not in request.headers:
+            return None
         if _word(request, b"content-encoding") not in {b"", b"identity"}:
             return Refusal("unsupported_encoding", "send the body uncompressed")
         return None
 
-    def _refuse_body(self) -> None:
+    def _refuse_body(self, request: Request) -> None:
         """Skip a small body to its end; of a large one, or one held back, read nothing more."""
-        request = self._request
         small = not self._chunked and (request.length or 0) <= DISCARDED_MOST
         self._discard = True
         if not small or request.expects_continue or not request.keep_alive:
@@ -301,17 +328,23 @@ class RequestReader:
         """Refuse what is being read, and everything after it."""
         if self._over:
             return
-        self._request.refusal = Refusal(code, words)
+        request = self._request = self._request or Request()
+        request.refusal = Refusal(code, words)
         self._hand_over_last()
 
     def _hand_over_last(self) -> None:
-        if self._over:
+        request = self._request
+        if self._over or request is None:
             return
         self._over = True
-        request = self._request
         request.keep_alive = False
         self._reset()
         self._receiver.request_is_here(request)
+
+
+def _is_host(value: bytes | None, request: Request) -> bool:
+    """Say whether a Host header may be so; HTTP/1.0 has none."""
+    return request.http_10 if value is None else _HOST.fullmatch(value) is not None
 
 
 def _word(request: Request, name: bytes) -> bytes:

@@ -13,11 +13,22 @@ BYTES_A_TOKEN = 4
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """Token counts as an engine gave them; None: it said nothing. A zero it said is a zero."""
+    """Token counts as an engine gave them; None: it said nothing. A zero it said is a zero.
+
+    The Responses API has other names for the first two: they are read under these.
+    """
 
     prompt_tokens: Tokens | None = None
     completion_tokens: Tokens | None = None
     total_tokens: Tokens | None = None
+    input_tokens: Tokens | None = None
+    output_tokens: Tokens | None = None
+
+    def __post_init__(self) -> None:
+        if self.prompt_tokens is None and self.input_tokens is not None:
+            msgspec.structs.force_setattr(self, "prompt_tokens", self.input_tokens)
+        if self.completion_tokens is None and self.output_tokens is not None:
+            msgspec.structs.force_setattr(self, "completion_tokens", self.output_tokens)
 
 
 class _Reply(msgspec.Struct):

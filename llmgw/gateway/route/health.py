@@ -24,10 +24,15 @@ class Health:
         """Say whether a request may go there at `now` (monotonic seconds)."""
         return not self.failures or (now >= self.out_until and not self.probing)
 
-    def chosen(self) -> None:
-        """Note that a request goes there; with failures behind it, that request is the probe."""
+    def chosen(self) -> bool:
+        """Note that a request goes there; say whether it is the probe, having failures behind it.
+
+        Whoever sends the probe calls `released` when it ended, however it did.
+        """
         if self.failures:
             self.probing = True
+            return True
+        return False
 
     def worked(self) -> None:
         """Note that it answered."""
@@ -37,17 +42,20 @@ class Health:
     def failed(self, now: float, jitter: float, words: str) -> None:
         """Note that it did not answer.
 
+        Requests that fail together fail of one cause: only the first of them counts.
+
         Args:
             now: monotonic seconds.
             jitter: between 0 and 1, so that workers do not probe in step.
             words: how it failed.
         """
+        if self.failures and now < self.out_until:
+            return
         wait = min(MOST, FIRST * 2.0 ** min(self.failures, 10))
         self.failures += 1
-        self.probing = False
         self.words = words
         self.out_until = now + wait * (0.5 + 0.5 * jitter)
 
     def released(self) -> None:
-        """Note that a request ended without telling whether the engine is well."""
+        """Note that the probe ended, whatever it told."""
         self.probing = False

@@ -7,6 +7,7 @@ of a `gateway` of processes has a fixture of that name.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvloop
@@ -19,7 +20,7 @@ from tests.fakes.rawclient import RawClient
 from tests.flow.gateway.process import GatewayProcess
 
 StartEngine = Callable[..., Awaitable[FakeEngine]]
-StartGateway = Callable[[Table], Awaitable[GatewayHere]]
+StartGateway = Callable[..., Awaitable[GatewayHere]]
 Connect = Callable[[GatewayHere], Awaitable[RawClient]]
 
 
@@ -44,8 +45,8 @@ async def start_engine() -> AsyncIterator[StartEngine]:
 async def start_gateway() -> AsyncIterator[StartGateway]:
     gateways: list[GatewayHere] = []
 
-    async def start(state: Table) -> GatewayHere:
-        gateways.append(GatewayHere())
+    async def start(state: Table, **more: Any) -> GatewayHere:
+        gateways.append(GatewayHere(**more))
         return await gateways[-1].start(state)
 
     yield start

@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import signal
+import ssl
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,6 +29,8 @@ class GatewayProcess:
         self.log = directory / "log"
         self.plane = plane
         self.port = 0
+        self.tls: ssl.SSLContext | None = None
+        """What its clients connect with."""
         self.config: dict[str, object] = {
             "state_dir": str(self.state),
             "control_planes": [plane.address],
@@ -77,7 +80,7 @@ class GatewayProcess:
 
     def _told_port(self) -> int | None:
         assert self.parent.returncode is None, self.log.read_text()
-        found = re.search(r"url[\"=: ']+http://127\.0\.0\.1:(\d+)", self.log.read_text())
+        found = re.search(r"url[\"=: ']+https?://127\.0\.0\.1:(\d+)", self.log.read_text())
         return int(found[1]) if found else None
 
     async def answers(self, status: int, *, control_plane: str | None = None) -> None:
@@ -94,7 +97,7 @@ class GatewayProcess:
 
     async def health(self) -> tuple[int, str | None]:
         try:
-            client = await RawClient.open(self.port)
+            client = await RawClient.open(self.port, tls=self.tls)
         except OSError:
             return 0, None
         try:
@@ -147,7 +150,7 @@ def kill(pid: int) -> None:
 
 
 async def ask(gateway: GatewayProcess, request: bytes = PLAIN) -> Reply:
-    client = await RawClient.open(gateway.port)
+    client = await RawClient.open(gateway.port, tls=gateway.tls)
     try:
         return await client.ask(request)
     finally:
@@ -156,7 +159,7 @@ async def ask(gateway: GatewayProcess, request: bytes = PLAIN) -> Reply:
 
 async def open_streams(gateway: GatewayProcess, count: int) -> list[RawClient]:
     """Return clients that each got the head and one event of a stream that goes on."""
-    clients = [await RawClient.open(gateway.port) for _ in range(count)]
+    clients = [await RawClient.open(gateway.port, tls=gateway.tls) for _ in range(count)]
     for client in clients:
         await client.ask(STREAM, head_only=True)
         await client.event()

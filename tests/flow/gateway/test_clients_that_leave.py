@@ -31,11 +31,11 @@ async def test_two_hundred_clients_that_leave_in_prefill_take_their_requests_wit
         await one.send(STREAM)
     await wait_until(lambda: engine.running == 200)
     (way,) = gateway.front._ways.values()
-    assert way.engines[0].load() == 200
+    assert way.engines[0].in_flight() == 200
     for one in clients:
         one.close()
     await wait_until(lambda: engine.running == 0, timeout=1.0)
-    assert way.engines[0].load() == 0
+    assert way.engines[0].in_flight() == 0
     await wait_until(lambda: not engine.links, timeout=1.0)
 
 
@@ -72,7 +72,7 @@ async def test_a_client_that_leaves_while_the_engine_is_connected_to_leaves_noth
         client.close()
         await wait_until(lambda: not gateway.front._connecting, timeout=1.0)
         (way,) = gateway.front._ways.values()
-        assert way.engines[0].load() == 0
+        assert way.engines[0].in_flight() == 0
         assert gateway.down == []
         for one in fillers:
             one.close()

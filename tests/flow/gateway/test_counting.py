@@ -7,7 +7,7 @@ import pytest
 
 from llmgw.gateway.frames import Counted
 from llmgw.gateway.table import Table
-from llmgw.model.gateway import ModelTraffic
+from llmgw.model.gateway import ModelTraffic, RefusalCount
 from llmgw.model.keys import UsageTotals
 from tests.fakes.engine import (
     PROMPT_TOKENS,
@@ -186,7 +186,19 @@ async def test_a_reply_that_breaks_is_charged_and_counts_as_failed(gateway, clie
     await client.ask(post(chat(stream=True)))
     (row,) = usage_of(gateway)
     assert (row.completion_tokens, row.failed, row.cancelled) == (5, 1, 0)
-    assert traffic_of(gateway).engine_aborts == 1
+    seen = traffic_of(gateway)
+    assert seen.engine_aborts == 1
+    assert seen.errors == (RefusalCount(code="engine_failed", count=1),)
+
+
+async def test_a_request_that_no_engine_takes_is_counted_by_the_code_of_its_error(
+    gateway, client, engine
+):
+    await engine.stop()
+    assert (await client.ask(post(chat()))).code == "engine_unreachable"
+    seen = traffic_of(gateway)
+    assert seen.errors == (RefusalCount(code="engine_unreachable", count=1),)
+    assert seen.refusals == ()
 
 
 async def test_refusals_are_counted_by_code_and_charged_to_nobody(gateway, client):
@@ -194,6 +206,10 @@ async def test_refusals_are_counted_by_code_and_charged_to_nobody(gateway, clien
     await client.ask(post(chat("other")))
     replies = {reply.code: reply.count for reply in traffic_of(gateway, "").replies}
     assert replies == {401: 1, 404: 1}
+    assert {error.code: error.count for error in traffic_of(gateway, "").errors} == {
+        "missing_api_key": 1,
+        "model_not_found": 1,
+    }
     assert usage_of(gateway) == []
 
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from llmgw.gateway.frames import Waiting
-from llmgw.gateway.proxy.held import RETRY_AFTER
+from llmgw.gateway.refusals import RETRY_AFTER
 from llmgw.model.gateway import Route
 from tests.fakes.engine import FakeEngine
 from tests.fakes.gateway import GatewayHere, route, table

@@ -96,67 +96,6 @@ async def test_a_chunked_request_reaches_the_engine_whole_with_a_length(client, 
     assert (await client.ask(post(chat()))).status == 200
 
 
-SMUGGLED = b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n"
-
-AMBIGUOUS = {
-    "length and chunks": post(
-        b"0\r\n\r\n" + SMUGGLED, b"Content-Length: 5", b"Transfer-Encoding: chunked"
-    ),
-    "chunks and length": post(
-        b"0\r\n\r\n" + SMUGGLED, b"Transfer-Encoding: chunked", b"Content-Length: 5"
-    ),
-    "two lengths that differ": post(BODY, b"Content-Length: %d" % len(BODY), b"Content-Length: 3"),
-    "two lengths that agree": post(BODY, b"Content-Length: 3", b"Content-Length: 3"),
-    "a list of lengths": post(BODY, b"Content-Length: 3, 3"),
-    "a signed length": post(BODY, b"Content-Length: +%d" % len(BODY)),
-    "an endless length": post(BODY, b"Content-Length: 99999999999999999999"),
-    "no length": post(BODY, b"Content-Length: "),
-    "another transfer encoding": post(b"0\r\n\r\n", b"Transfer-Encoding: xchunked"),
-    "chunked and then another": post(b"0\r\n\r\n", b"Transfer-Encoding: chunked, identity"),
-    "compressed chunks": post(b"0\r\n\r\n", b"Transfer-Encoding: gzip, chunked"),
-    "chunked twice": post(
-        b"0\r\n\r\n", b"Transfer-Encoding: chunked", b"Transfer-Encoding: chunked"
-    ),
-    "space before the colon": post(BODY, b"Content-Length : %d" % len(BODY)),
-    "a folded line": post(BODY, b"X-A: a\r\n b"),
-    "a bare LF": post(BODY, b"X-A: a\nX-B: b"),
-    "only LF": post(BODY).replace(b"\r\n", b"\n"),
-    "a bare CR": post(BODY, b"X-A: a\rb"),
-    "NUL": post(BODY, b"X-A: a\0b"),
-    "a control character": post(BODY, b"X-A: a\x1b[31m"),
-    "no Host": post(BODY).replace(b"Host: gateway\r\n", b""),
-    "two Hosts": post(BODY, b"Host: other"),
-    "a name that is no token": post(BODY, b"X(A): a"),
-    "chunks in HTTP/1.0": post(b"0\r\n\r\n", b"Transfer-Encoding: chunked", version=b"1.0"),
-    "a chunk size in another base": post(
-        b"0x5\r\nhello\r\n0\r\n\r\n", b"Transfer-Encoding: chunked"
-    ),
-    "a chunk longer than it says": post(b"2\r\nhello\r\n0\r\n\r\n", b"Transfer-Encoding: chunked"),
-    "TLS on a plain port": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
-    "HTTP/2 preface": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-    "a proxy request": b"CONNECT engine:80 HTTP/1.1\r\nHost: engine\r\n\r\n",
-}
-
-
-@pytest.mark.parametrize("name", AMBIGUOUS)
-async def test_what_could_be_read_in_two_ways_is_refused_once_and_the_connection_ends(
-    name, client, engine
-):
-    reply = await client.ask(AMBIGUOUS[name] + SMUGGLED)
-    assert (reply.status, reply.code) == (400, "bad_http")
-    assert await client.ended() == b""
-    assert engine.calls == []
-
-
-@pytest.mark.parametrize(
-    "request_bytes", [post(BODY, version=b"2.0"), b"GET /v1/models\r\n\r\n"], ids=["2.0", "0.9"]
-)
-async def test_other_versions_are_refused(request_bytes, client):
-    reply = await client.ask(request_bytes)
-    assert (reply.status, reply.code) == (505, "http_version")
-    assert await client.ended() == b""
-
-
 @pytest.mark.parametrize(
     "head",
     [

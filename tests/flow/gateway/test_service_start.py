@@ -9,7 +9,7 @@ import pytest
 from llmgw.base.errors import EXIT_NOT_FOUND, EXIT_OK, EXIT_REFUSED, EXIT_USAGE
 from llmgw.gateway.config import DEFAULT_LINK, GatewayServiceConfig
 from llmgw.gateway.membership import beside, enter
-from llmgw.gateway.service import _own_address
+from llmgw.gateway.sockets import own_address
 from llmgw.gateway.table import decode_table
 from tests.fakes.control_plane import FakeControlPlane
 from tests.fakes.gateway import KEY, key_record, route, table
@@ -59,8 +59,8 @@ async def test_beside_a_control_plane_it_needs_neither_a_token_nor_a_file(tmp_pa
 
 
 def test_users_are_never_told_the_loopback_of_a_control_plane_next_door():
-    assert _own_address(("127.0.0.1:7442",)) is None
-    assert _own_address(()) is None
+    assert own_address(("127.0.0.1:7442",)) is None
+    assert own_address(()) is None
 
 
 async def test_what_joined_as_another_stays_that_beside_a_control_plane(tmp_path, plane):

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from llmgw.gateway.accounting import BOUNDS, Books, Entry, Spread
+from llmgw.gateway.accounting import Books, Entry
 from llmgw.gateway.journal import UsageJournal
+from llmgw.gateway.meter import BOUNDS, Spread
 from llmgw.gateway.proxy.usage import Usage
 from llmgw.model.keys import UsageReport, UsageTotals
 from llmgw.model.link import UsageTaken
@@ -219,6 +220,18 @@ def test_a_histogram_goes_on_from_its_record(seconds):
     assert len(record.counts) == len(BOUNDS) + 1
     other.resume(record)
     assert other.record() == record
+
+
+def test_refusals_and_errors_go_on_in_the_worker_that_replaces_another():
+    books, other = Books(), Books()
+    books.refused("queue_full", "m")
+    for _ in range(2):
+        books.failed("engine_timeout", "m")
+    other.resume((), books.take_changes().traffic)
+    other.failed("engine_timeout", "m")
+    (seen,) = other.take_changes().traffic
+    assert {one.code: one.count for one in seen.refusals} == {"queue_full": 1}
+    assert {one.code: one.count for one in seen.errors} == {"engine_timeout": 3}
 
 
 def test_a_histogram_of_nothing_is_absent():

@@ -48,9 +48,9 @@ def test_nothing_is_taken_out_of_what_the_client_asked_for(cuts):
 
 @given(cuts)
 def test_events_are_counted_the_same_whatever_parts_they_come_in(cuts):
-    stream = (ROLE + WORD * 5 + DONE).replace(b',"usage":null', b"")
-    _, events = passed(cut(stream, cuts), hide=True)
-    assert events.produced == 5
+    for spoken in (WORD, WORD.replace(b',"usage":null', b"")):
+        _, events = passed(cut(ROLE + spoken * 5 + DONE, cuts), hide=True)
+        assert events.produced == 5
 
 
 @given(
@@ -130,3 +130,12 @@ def test_words_in_a_reply_do_not_pass_for_its_usage():
     content = json.dumps({"content": '"usage":{"prompt_tokens":1,"completion_tokens":999}'})
     assert usage_of_reply(content.encode()) is None
     assert usage_of_end(content.encode()) is None
+
+
+@given(cuts)
+def test_what_a_streamed_response_used_is_read_from_within_its_last_event(cuts):
+    usage = b'{"usage":{"input_tokens":7,"output_tokens":3}}'
+    done = b'event: response.completed\ndata: {"response":%b}\n\n' % usage
+    out, events = passed(cut(WORD + done, cuts), hide=False)
+    assert out == WORD + done
+    assert (events.usage.prompt_tokens, events.usage.completion_tokens) == (7, 3)

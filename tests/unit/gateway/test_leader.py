@@ -5,6 +5,7 @@ from typing import cast
 
 from llmgw.gateway.journal import UsageJournal
 from llmgw.gateway.membership import Membership
+from llmgw.gateway.quotas import Quotas
 from llmgw.gateway.table import TableBook
 from llmgw.gateway.uplink import Uplink
 from llmgw.link.dial import GatewaySide
@@ -25,6 +26,7 @@ def test_the_named_leader_is_first_however_often_it_is_named(clock: FakeClock) -
         cast("Membership", Kept()),
         TableBook(),
         cast("UsageJournal", None),
+        cast("Quotas", None),
         lambda: GatewayRegister(gateway="g1"),
         lambda _: None,
         configured=("b:7442",),

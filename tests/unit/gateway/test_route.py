@@ -2,42 +2,47 @@
 
 import random
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmgw.gateway.route.choice import least_loaded, open_endpoints, soonest
+from llmgw.gateway import prefixes
+from llmgw.gateway.route.choice import Prompt, choose, open_endpoints, soonest
 from llmgw.gateway.route.health import FIRST, MOST, Health
+from llmgw.gateway.route.prefix import mark_of
 
 
 @dataclass(eq=False)
 class Place:
+    number: int = 0
     load: int = 0
     last_resort: bool = False
+    strained: bool = False
     health: Health = field(default_factory=Health)
 
+    @property
+    def mark(self) -> int:
+        return mark_of(self.number)
 
-def below(limit: int) -> int:
-    return random.Random(7).randrange(limit)
+
+TABLE = prefixes.private()
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=9), st.randoms())
-def test_the_choice_is_one_of_the_least_loaded(loads, rng):
-    places = [Place(load) for load in loads]
-    chosen = least_loaded(places, lambda place: place.load, rng.randrange)
-    assert chosen is not None
+def test_without_a_prompt_the_choice_is_one_of_the_least_loaded(loads, rng):
+    places = [Place(number, load) for number, load in enumerate(loads)]
+    chosen, _ = choose(places, loads, Prompt([]), TABLE, rng.randrange)
     assert chosen.load == min(loads)
 
 
 def test_ties_are_broken_at_random():
-    places = [Place() for _ in range(4)]
+    places = [Place(number) for number in range(4)]
     rng = random.Random(1)
-    chosen = {id(least_loaded(places, lambda place: place.load, rng.randrange)) for _ in range(100)}
+    chosen = {
+        choose(places, [0, 0, 0, 0], Prompt([]), TABLE, rng.randrange)[0].number for _ in range(100)
+    }
     assert len(chosen) == 4
-
-
-def test_of_none_there_is_no_choice():
-    assert least_loaded([], lambda place: 0, below) is None
 
 
 def test_last_resorts_wait_for_the_others_to_fail():
@@ -60,6 +65,20 @@ def test_a_failure_takes_an_engine_out_and_one_probe_lets_it_back():
     assert health.usable(10.0 + FIRST)
 
 
+def test_requests_that_fail_together_count_as_one_failure():
+    health = Health()
+    for _ in range(64):
+        health.failed(0.0, 1.0, "reset")
+    assert health.out_until == FIRST
+
+
+def test_only_the_probe_lets_another_one_go():
+    health = Health()
+    assert not health.chosen()
+    health.failed(0.0, 1.0, "refused")
+    assert health.chosen()
+
+
 def test_a_probe_that_tells_nothing_lets_another_one_go():
     health = Health()
     health.failed(0.0, 1.0, "refused")
@@ -73,11 +92,13 @@ def test_the_wait_doubles_and_is_bounded(failures, jitter):
     health = Health()
     waits = []
     for _ in range(failures):
-        health.failed(0.0, jitter, "x")
-        waits.append(health.out_until)
-    assert waits == sorted(waits)
+        now = health.out_until
+        health.failed(now, jitter, "x")
+        waits.append(health.out_until - now)
     assert FIRST / 2 <= waits[0] <= FIRST
-    assert waits[-1] <= MOST
+    assert all(later >= wait * 0.999 for wait, later in pairwise(waits))
+    assert waits[-1] <= MOST * 1.001
+    assert failures < 7 or waits[-1] >= MOST / 2
 
 
 def test_the_soonest_return_is_what_a_client_is_told():

@@ -1,0 +1,43 @@
+"""Which paths the gateway serves, and nothing that an engine would answer to besides (TRU-6)."""
+
+import httptools
+
+from llmgw.gateway.proxy.requests import Request
+from llmgw.gateway.refusals import Refusal, quoted
+
+HEALTH = b"/healthz"
+API = b"/v1/"
+MODELS = b"/v1/models"
+FORMS = frozenset({b"/v1/audio/transcriptions", b"/v1/audio/translations"})
+"""Those that take a form with a file in it; all others take a JSON object."""
+SERVED = FORMS | {
+    b"/v1/chat/completions",
+    b"/v1/completions",
+    b"/v1/responses",
+    b"/v1/embeddings",
+    b"/v1/rerank",
+    b"/v1/audio/speech",
+}
+"""Paths that reach an engine."""
+_MESSAGES = b"/v1/messages"
+
+
+def path_of(target: bytes) -> bytes:
+    """Return the path of a target, without the query, which no engine gets."""
+    if target in SERVED:
+        return target
+    try:
+        return httptools.parse_url(target).path or b"/"
+    except httptools.HttpParserInvalidURLError:
+        return b""
+
+
+def unknown(request: Request) -> Refusal:
+    """Return why a request is not served: no such path, or not with its method."""
+    what = quoted(f"{request.method} {request.target.decode('latin-1')}")
+    words = f"{what} is not served by this gateway"
+    if request.path.startswith(_MESSAGES):
+        words = "Anthropic's API is not served here: use /v1/chat/completions"
+    elif request.path in SERVED:
+        words = f"{words}: use POST"
+    return Refusal("unknown_path", words)

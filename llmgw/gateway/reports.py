@@ -1,0 +1,40 @@
+"""What a gateway tells a control plane of its places: what is in flight, and how requests went."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from llmgw.gateway.places import Place
+from llmgw.model.gateway import LoadReport, ModelQueue, ReplicaLoad, TrafficReport
+
+
+def load_report(gateway: str, in_flight: Mapping[str, int], places: Sequence[Place]) -> LoadReport:
+    """Return what a gateway has in flight by replica, and what waits at its workers by model.
+
+    Replicas that failed are named too.
+    """
+    waiting = sum((Counter(place.waiting) for place in places), Counter())
+    failed = Counter(name for place in places for name in place.standing.failed)
+    scores: dict[str, float] = {}
+    for place in places:
+        for name, score in place.standing.scores.items():
+            scores[name] = max(score, scores.get(name, score))
+    return LoadReport(
+        gateway=gateway,
+        replicas=tuple(
+            ReplicaLoad(
+                replica=name,
+                in_flight=in_flight.get(name, 0),
+                failed_at=failed[name],
+                score=scores.get(name) if name in in_flight else None,
+            )
+            for name in sorted(in_flight.keys() | failed.keys())
+        ),
+        queues=tuple(ModelQueue(model=m, queued=n) for m, n in sorted(waiting.items())),
+        tells_failures=True,
+    )
+
+
+def traffic_report(gateway: str, boot: str, place: Place) -> TrafficReport:
+    """Return how the requests of one place went."""
+    models = tuple(place.traffic.values())
+    return TrafficReport(gateway=gateway, boot=boot, worker=place.number, models=models)
