@@ -55,6 +55,9 @@ def gather(plane: Plane) -> Snapshot:
         evictions=dict(plane.executor.evictions),
         preemptions=dict(plane.executor.preemptions),
         unwritten=plane.writing.failing(),
+        queued=plane.loads.queued(),
+        gateway_loads=plane.loads.reports(),
+        keys_over_quota=len(plane.gateways.quotas.over()),
         lost_together=len(observed.mass_loss.nodes) if observed.mass_loss is not None else 0,
     )
 

@@ -38,6 +38,11 @@ def _gateways(seen: Snapshot, tally: Tally) -> Samples:
     return [(f'gateway="{shown(one.id)}"', int(one.connected)) for one in seen.gateways]
 
 
+def _workers(seen: Snapshot, tally: Tally) -> Samples:
+    for one in seen.gateways:
+        yield f'gateway="{shown(one.id)}"', one.workers if one.connected else None
+
+
 def _failing(seen: Snapshot, tally: Tally) -> Samples:
     return [
         (f'pass="{shown(name)}"', None if last is None else int(last.error is not None))
@@ -112,6 +117,15 @@ FAMILIES = (
         help="Whether a gateway has a live stream.",
         absent="until the gateway connected once since the control plane started",
         read=_gateways,
+    ),
+    FleetFamily(
+        name="llmgw_gateway_workers",
+        labels=("gateway",),
+        unit="workers",
+        help="Processes with which a gateway answers.",
+        absent="until the gateway connected once since the control plane started, and while it is "
+        "away",
+        read=_workers,
     ),
     FleetFamily(
         name="llmgw_pass_failing",

@@ -3,6 +3,7 @@
 from llmgw.control.metrics import (
     control,
     devices,
+    endpoints,
     fabric,
     fleet,
     giveway,
@@ -27,6 +28,7 @@ FAMILIES: tuple[Family, ...] = (
     *pcie.FAMILIES,
     *fabric.FAMILIES,
     *traffic.FAMILIES,
+    *endpoints.FAMILIES,
 )
 
 NODE_FAMILIES = tuple(one for one in FAMILIES if isinstance(one, NodeFamily))

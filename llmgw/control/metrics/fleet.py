@@ -106,7 +106,9 @@ def _wanted(seen: Snapshot, tally: Tally) -> Samples:
 
 
 def _serving(seen: Snapshot, tally: Tally) -> Samples:
-    return [(f'model="{shown(route.model)}"', len(route.endpoints)) for route in seen.routes]
+    for route in seen.routes:
+        first = sum(not one.last_resort for one in route.endpoints)
+        yield f'model="{shown(route.model)}"', first
 
 
 def _refused(seen: Snapshot, tally: Tally) -> Samples:
@@ -278,7 +280,7 @@ FAMILIES = (
         name="llmgw_replicas_serving",
         labels=("model",),
         unit="replicas",
-        help="Replicas that requests go to.",
+        help="Replicas that requests go to; not those on lost nodes, which are the last resort.",
         absent="for a model that is not in the catalog, and " + UNSETTLED,
         by=SETTLED,
         read=_serving,

@@ -249,4 +249,28 @@ FAMILIES = (
         absent=NOT_MEASURED,
         read=_of_shard("memory_bytes"),
     ),
+    NodeFamily(
+        name="llmgw_shard_requests_running",
+        labels=_SHARD,
+        unit="requests",
+        help="Requests that an engine says it serves now.",
+        absent="the engine does not say, or not for a minute; of shards that answer no requests",
+        read=_of_shard("requests_running"),
+    ),
+    NodeFamily(
+        name="llmgw_shard_requests_waiting",
+        labels=_SHARD,
+        unit="requests",
+        help="Requests that an engine says wait in it.",
+        absent="the engine does not say, or not for a minute; of shards that answer no requests",
+        read=_of_shard("requests_waiting"),
+    ),
+    NodeFamily(
+        name="llmgw_shard_cache_used_ratio",
+        labels=_SHARD,
+        unit="0 to 1",
+        help="Share of an engine's KV cache that requests hold, as it says.",
+        absent="the engine does not say, or not for a minute; of shards that answer no requests",
+        read=_of_shard("cache_used"),
+    ),
 )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from llmgw.base.periodic import PassSeen
-from llmgw.model.gateway import Gateway, ModelTraffic, Route
+from llmgw.model.gateway import Gateway, LoadReport, ModelTraffic, Route
 from llmgw.model.node import Sample
 from llmgw.model.replica import Replica
 from llmgw.plan.records import NodeRoom, Plan
@@ -43,5 +43,11 @@ class Snapshot:
     """The same of those that were pre-empted."""
     unwritten: Mapping[str, bool] = field(default_factory=dict)
     """Whether records can't be written into the store, by kind."""
+    queued: Mapping[str, int] = field(default_factory=dict)
+    """Requests that wait at gateways, by model."""
+    gateway_loads: Mapping[str, LoadReport] = field(default_factory=dict)
+    """What gateways have in flight now, of those that say so."""
+    keys_over_quota: int = 0
+    """Keys of which a request was refused for a limit lately."""
     lost_together: int = 0
     """Nodes of a mass loss that are still away."""

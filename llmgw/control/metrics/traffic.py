@@ -37,6 +37,40 @@ def _aborts(seen: Snapshot, tally: Tally) -> Samples:
         yield f'model="{shown(one.model)}",side="engine"', one.engine_aborts
 
 
+def _choices(seen: Snapshot, tally: Tally) -> Samples:
+    for one in seen.traffic:
+        for choice in one.choices:
+            yield f'model="{shown(one.model)}",reason="{shown(choice.reason)}"', choice.count
+
+
+def _fallbacks(seen: Snapshot, tally: Tally) -> Samples:
+    for one in seen.traffic:
+        for other in one.fallbacks:
+            labels = f'model="{shown(one.model)}",to="{shown(other.to)}"'
+            yield f'{labels},reason="{shown(other.reason)}"', other.count
+
+
+def _refusals(seen: Snapshot, tally: Tally) -> Samples:
+    for one in seen.traffic:
+        for refusal in one.refusals:
+            yield f'model="{shown(one.model)}",code="{shown(refusal.code)}"', refusal.count
+
+
+def _errors(seen: Snapshot, tally: Tally) -> Samples:
+    for one in seen.traffic:
+        for error in one.errors:
+            yield f'model="{shown(one.model)}",code="{shown(error.code)}"', error.count
+
+
+def _queued(seen: Snapshot, tally: Tally) -> Samples:
+    for one in seen.traffic:
+        yield f'model="{shown(one.model)}"', seen.queued.get(one.model, 0)
+
+
+def _over(seen: Snapshot, tally: Tally) -> Samples:
+    yield "", seen.keys_over_quota
+
+
 FAMILIES = (
     FleetFamily(
         name="llmgw_requests_total",
@@ -108,5 +142,67 @@ FAMILIES = (
         help="Replies that ended early, by who ended them: client or engine.",
         absent=NO_REQUEST,
         read=_aborts,
+    ),
+    FleetFamily(
+        name="llmgw_prefix_decisions_total",
+        kind=COUNTER,
+        labels=("model", "reason"),
+        unit="choices",
+        help="Choices of a replica: only, session, prefix, busy, unknown or short.",
+        absent=NO_REQUEST,
+        read=_choices,
+    ),
+    FleetFamily(
+        name="llmgw_refusals_total",
+        kind=COUNTER,
+        labels=("model", "code"),
+        unit="requests",
+        help="Requests that a gateway refused for a key's limits or a full queue, by its code; "
+        "those for limits under no model.",
+        absent=NO_REQUEST,
+        read=_refusals,
+    ),
+    FleetFamily(
+        name="llmgw_request_errors_total",
+        kind=COUNTER,
+        labels=("model", "code"),
+        unit="requests",
+        help="Requests that ended with another error of a gateway's, by its code; those that came "
+        "to no model under none.",
+        absent=NO_REQUEST,
+        read=_errors,
+    ),
+    FleetFamily(
+        name="llmgw_queue_wait_seconds",
+        kind=HISTOGRAM,
+        labels=("model",),
+        unit="seconds",
+        help="Time that requests waited for room, or for their model to be started, and went on.",
+        absent=NO_REQUEST + ", and for models whose requests never waited",
+        read=_of(lambda one: one.waited),
+    ),
+    FleetFamily(
+        name="llmgw_requests_queued",
+        labels=("model",),
+        unit="requests",
+        help="Requests that wait at gateways.",
+        absent=NO_REQUEST,
+        read=_queued,
+    ),
+    FleetFamily(
+        name="llmgw_keys_over_quota",
+        unit="keys",
+        help="Keys of which a request was refused for a limit within the last minute.",
+        absent="on a standby",
+        read=_over,
+    ),
+    FleetFamily(
+        name="llmgw_fallbacks_total",
+        kind=COUNTER,
+        labels=("model", "to", "reason"),
+        unit="requests",
+        help="Requests that went to a fall-back: no_replica, unreachable or full.",
+        absent=NO_REQUEST,
+        read=_fallbacks,
     ),
 )

@@ -2,6 +2,7 @@
 
 from llmgw.observability.alert import CRITICAL, WARNING, Alert, Case, Group
 from llmgw.observability.alerts.series import MODEL, series
+from llmgw.observability.alerts.waiting import QUEUE_FULL, QUEUE_SLOW, UNREACHED
 
 DOWN = Alert(
     name="LlmgwModelDown",
@@ -9,8 +10,10 @@ DOWN = Alert(
     hold="5m",
     severity=CRITICAL,
     summary="{{ $labels.model }} is not served",
-    description="Replicas wanted: {{ $value }}. None serves: every request is refused.",
-    meaning="A model of the catalog has no replica to which requests could go.",
+    description="Replicas wanted: {{ $value }}. None serves: requests are refused, or go to what"
+    " is left on lost nodes.",
+    meaning="A model of the catalog has no replica to which requests could go, unless on a node"
+    " that the control plane has lost.",
     steps="""
         - `llmgw ctl replicas` shows what became of its replicas, with the cause of a
           failure.
@@ -268,5 +271,16 @@ BROKEN = Alert(
 GROUP = Group(
     name="llmgw-traffic",
     title="Models and requests",
-    alerts=(DOWN, FEWER, REFUSED, FAILING, FIRST_TOKEN, STUCK, BROKEN),
+    alerts=(
+        DOWN,
+        FEWER,
+        REFUSED,
+        FAILING,
+        QUEUE_FULL,
+        QUEUE_SLOW,
+        FIRST_TOKEN,
+        STUCK,
+        BROKEN,
+        UNREACHED,
+    ),
 )

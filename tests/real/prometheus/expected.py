@@ -124,10 +124,24 @@ PANELS: dict[str, tuple[Expected, ...]] = {
     "traffic: In flight": (SOME,),
     "traffic: Replicas": (SOME, SOME),
     "traffic: Time to the first token": (SOME, SOME, SOME),
+    "traffic: Between two tokens": (SOME, SOME, SOME),
     "traffic: Duration": (SOME, SOME, SOME),
+    "traffic: Waiting": (SOME,),
+    "traffic: Time in the queue": (NONE, NONE, NONE),  # no request had to wait
+    "traffic: Refused": (NONE, NONE),
+    "traffic: Keys over quota": (SOME,),
+    "traffic: Errors by cause": (NONE, NONE),
     "traffic: Tokens": (SOME,),
     "traffic: Tokens a request": (SOME,),
     "traffic: Tried again, broken off": (SOME, SOME),
+    "traffic: Choices of a replica": (SOME,),
+    "traffic: Fall-backs": (NONE,),
+    "traffic: Gateways that can't use it": (SOME,),
+    "traffic: In flight at each": (SOME,),
+    "traffic: Score of each": (NONE,),  # no request is in flight
+    "traffic: In the engines": (SOME, SOME),
+    "traffic: KV cache": (NONE,),  # llama-server does not say
+    "traffic: Workers of gateways": (SOME,),
 }
 """The nodes of which each query of a panel has data."""
 
@@ -177,6 +191,8 @@ HOLDS_BY_MACHINE = {
 ABSENT = {
     "llmgw_gpu_page_retirement_pending",
     "llmgw_gpu_sample_missing",
+    "llmgw_queue_wait_seconds_bucket",
+    "llmgw_refusals_total",
 }
 """Metrics of alerts of which this cluster has nothing; of all others it has something."""
 

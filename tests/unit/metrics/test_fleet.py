@@ -181,6 +181,21 @@ def test_replicas_are_counted_by_model_and_state() -> None:
     assert values(snapshot, "llmgw_replicas_serving") == {("m",): 1}
 
 
+def test_a_replica_on_a_lost_node_does_not_count_as_serving() -> None:
+    endpoints = (
+        Endpoint(replica="1", host="h", port=1, last_resort=True),
+        Endpoint(replica="2", host="h", port=2),
+    )
+    both, lost = Route(model="m", endpoints=endpoints), Route(model="n", endpoints=endpoints[:1])
+    served = values(seen(routes=(both, lost)), "llmgw_replicas_serving")
+    assert served == {("m",): 1, ("n",): 0}
+
+
+def test_the_workers_of_a_gateway_that_is_away_are_not_told() -> None:
+    here, gone = Gateway(id="a", connected=True, workers=4), Gateway(id="b", connected=False)
+    assert values(seen(gateways=(here, gone)), "llmgw_gateway_workers") == {("a",): 4}
+
+
 async def test_refusals_are_told_by_the_rule_that_made_them() -> None:
     plane = await FakePlane(FLEETS["gpu8"]()).prepare()
     snapshot = gather(plane)

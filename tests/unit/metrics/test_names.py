@@ -57,6 +57,11 @@ REQUIRED = """
     llmgw_devices_unavailable llmgw_imex_channels llmgw_nodes llmgw_devices llmgw_devices_in_use
     llmgw_devices_free llmgw_devices_unhealthy llmgw_devices_busy_ratio
     llmgw_fabric_weights_bytes llmgw_placement_refusals
+    llmgw_inter_token_seconds llmgw_refusals_total llmgw_request_errors_total
+    llmgw_requests_queued llmgw_queue_wait_seconds llmgw_prefix_decisions_total
+    llmgw_fallbacks_total llmgw_keys_over_quota llmgw_gateway_up llmgw_gateway_workers
+    llmgw_endpoint_up llmgw_endpoint_requests_in_flight llmgw_endpoint_score
+    llmgw_shard_requests_running llmgw_shard_requests_waiting llmgw_shard_cache_used_ratio
 """
 
 
