@@ -51,11 +51,14 @@ class Periodic:
         self._period = period
         self._run = run
         self._clock = clock
-        self._wanted = asyncio.Event()
+        self._wanted = False
+        self._pause: asyncio.Future[None] | None = None
 
     def wake(self) -> None:
         """Ask for a pass now; several calls before it begins are one."""
-        self._wanted.set()
+        self._wanted = True
+        if self._pause is not None:
+            self._pause.cancel()
 
     async def run_once(self) -> PassSeen:
         """Run one pass and return how it ended."""
@@ -75,19 +78,28 @@ class Periodic:
     async def run_forever(self) -> None:
         """Run passes until cancelled."""
         while True:
-            self._wanted.clear()
+            self._wanted = False
             await self.run_once()
             await self._wait()
 
     async def _wait(self) -> None:
-        period = asyncio.ensure_future(self._clock.sleep(self._period()))
-        wanted = asyncio.ensure_future(self._wanted.wait())
+        """Wait for the period's end, or for `wake`, which cancels the pause.
+
+        One task and no more: every probe of every agent waits like this for most of its time.
+        """
+        if self._wanted:
+            await asyncio.sleep(0)
+            return
+        task = asyncio.current_task()
+        self._pause = asyncio.ensure_future(self._clock.sleep(self._period()))
         try:
-            await asyncio.wait({period, wanted}, return_when=asyncio.FIRST_COMPLETED)
+            await self._pause
+        except asyncio.CancelledError:
+            # Its pause may have been cut short, or this task is being cancelled.
+            if task is None or task.cancelling() or not self._wanted:
+                raise
         finally:
-            for waiter in (period, wanted):
-                waiter.cancel()
-            await asyncio.gather(period, wanted, return_exceptions=True)
+            self._pause = None
 
     def _note_failure(self, error: str, failure: Exception) -> None:
         first = self._failing_since is None

@@ -34,7 +34,7 @@ CLEAR_LINE = "\r\x1b[K"
 
 
 def follow(job: Job, output: Format) -> None:
-    """Print how a job goes on until it is over; interrupted, the job goes on without.
+    """Print how a job goes on until it is over; whoever interrupts this is told that it goes on.
 
     Raises:
         Usage: the form can't be followed.
@@ -60,12 +60,20 @@ def _end(job: Job, output: Format) -> None:
         at = next((step.name for step in job.steps if step.state == FAILED), "its end")
         raise LlmgwError(
             f"{job.id} failed at {at}",
-            hint=f"try it again from there: llmgw ctl jobs retry {quote(job.id)}",
+            hint=job.hint or f"try it again from there: llmgw ctl jobs retry {quote(job.id)}",
         )
     if job.state == CANCELLED:
         raise LlmgwError(f"{job.id} was {job.reason or 'cancelled'}")
     if output is not Format.JSON:
-        say(f"{job.subject} is served")
+        say(f"{job.subject} {_served(job)}")
+
+
+def _served(job: Job) -> str:
+    """Return what came of a job that is done: a model of which none is wanted is not served."""
+    last = job.steps[-1].progress if job.steps else None
+    if last is None or last.total != 0:
+        return "is served"
+    return "is in the catalog, and no replica of it is wanted"
 
 
 async def _followed(job: Job, told: Callable[[Job], str]) -> Job:

@@ -80,6 +80,18 @@ def gateway(
         str | None, typer.Option("--listen", help="Where users connect.", show_default=False)
     ] = None,
     workers: Annotated[int | None, typer.Option("--workers", help="Processes.")] = None,
+    endpoints: Annotated[
+        str | None,
+        typer.Option(
+            "--endpoints",
+            metavar="FILE",
+            help="Models, endpoints and keys: with it there is no control plane.",
+        ),
+    ] = None,
+    tls_cert: Annotated[
+        str | None, typer.Option("--tls-cert", help="Certificate (PEM) that users are shown.")
+    ] = None,
+    tls_key: Annotated[str | None, typer.Option("--tls-key", help="Its key.")] = None,
     join: Join = None,
     server: Server = None,
     log_level: LogLevel = None,
@@ -89,13 +101,16 @@ def gateway(
         "state_dir": state_dir,
         "listen": listen,
         "workers": workers,
+        "endpoints": endpoints,
+        "tls_cert": tls_cert,
+        "tls_key": tls_key,
         "control_planes": server or None,
         "log_level": log_level,
     }
     _serve(
         "gateway",
         "llmgw.gateway.config:GatewayServiceConfig",
-        "llmgw.gateway.service",
+        "llmgw.gateway.start",
         config,
         flags,
         join=_token(join),

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from llmgw.cli import session, show
+from llmgw.cli import session
+from llmgw.cli.ctl import ends
 from llmgw.cli.options import DryRun, Yes
 from llmgw.cli.output import agreed, note, say
 
@@ -17,7 +18,8 @@ def stop(yes: Yes = False, dry_run: DryRun = False) -> None:
     if status["stopped"]:
         say(f"{cluster} is stopped already")
         return
-    words = f"{cluster}: users get 503 system_stopped at once; {_goes()}"
+    ending = ends.runs()
+    words = f"{cluster}: users get 503 system_stopped at once; {ends.ending_words(ending)}"
     if not agreed(words, cluster, yes=yes, dry_run=dry_run):
         return
     client.put("/settings", {"path": PATH, "value": True})
@@ -40,13 +42,3 @@ def start(dry_run: DryRun = False) -> None:
     client.put("/settings", {"path": PATH, "value": False})
     say(f"{cluster} serves again: its models are started")
     note("see how far it is: llmgw status")
-
-
-def _goes() -> str:
-    """Return which replicas would end."""
-    query = {"next": "true", "stopped": "true"}
-    plan: dict[str, Any] = session.connect().get("/plan", query)
-    gone = [str(step["replica"]) for step in plan["steps"] if step["kind"] != "start"]
-    if not gone:
-        return "no replica runs"
-    return f"{show.count(len(gone), 'replica')} will end: {', '.join(gone)}"

@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from llmgw.base.errors import LlmgwError, NotFound, Unreadable, Usage
-from llmgw.cli import session
+from llmgw.cli import session, show
 from llmgw.cli.options import Format, Output
 from llmgw.cli.output import Column, note, print_data, print_rows, say
 
@@ -69,7 +69,8 @@ def _one(answer: "WhatIf", output: Format) -> None:
         return
     say(answer.words)
     for one in answer.models:
-        say(f"  {one.model}: {one.before} replicas, {one.after} at once, {one.end} in the end")
+        before = show.count(one.before, "replica")
+        say(f"  {one.model}: {before}, {one.after} at once, {one.end} in the end")
     for step in answer.starts:
         nodes = ", ".join(shard.node for shard in step.shards)
         say(f"  start {step.model} on {nodes}: {step.words}")

@@ -7,11 +7,11 @@ import msgspec
 
 from llmgw.base.clock import Clock
 from llmgw.base.errors import NotFound
-from llmgw.control.faulty import Faulty
 from llmgw.control.feed import Feed
 from llmgw.model.catalog import CatalogEntry, Model, Profile
 from llmgw.model.catalog_check import check_model
 from llmgw.model.check import fingerprint
+from llmgw.model.faulty import Faulty
 from llmgw.model.feed import MODELS
 from llmgw.store.interface import Store
 

@@ -23,6 +23,7 @@ from llmgw.plan.records import (
     Assignment,
     DrainReplica,
     EvictReplica,
+    KeepReplica,
     Observed,
     Plan,
     PreemptReplica,
@@ -45,6 +46,7 @@ _VERBS: dict[type[Step], str] = {
     DrainReplica: "drains",
     EvictReplica: "evicts",
     PreemptReplica: "pre-empts",
+    KeepReplica: "keeps",
 }
 
 Check = Callable[[Plan, Observed], tuple[Problem, ...]]
@@ -72,6 +74,7 @@ class Executor:
     Args:
         check: says what is wrong with a plan against a snapshot.
         key: returns the key that a replica's engine asks for.
+        on_drain: called when a replica is given up.
     """
 
     def __init__(
@@ -84,6 +87,7 @@ class Executor:
         check: Check,
         key: Callable[[str], str],
         clock: Clock,
+        on_drain: Callable[[], None],
     ) -> None:
         self._fleet = fleet
         self._agents = agents
@@ -92,6 +96,7 @@ class Executor:
         self._check = check
         self._key = key
         self._clock = clock
+        self._on_drain = on_drain
         self._slots = asyncio.Semaphore(AT_ONCE)
         self.sent: deque[Sent] = deque(maxlen=REMEMBERED)
         self.evictions: Counter[str] = Counter()
@@ -134,10 +139,13 @@ class Executor:
             case DrainReplica() | EvictReplica() | PreemptReplica():
                 self._note_way(step)
                 self._fleet.shards.draining(step.replica, step.words)
+                self._on_drain()
             case StartReplica():
                 self._fleet.shards.begin(step)
             case StopReplica():
                 self._fleet.shards.stopping(step.replica, step.words)
+            case KeepReplica():
+                self._fleet.shards.going_on(step.replica)
 
     async def _carry_out(self, step: Step, term: int) -> list[str]:
         words = f"{_VERBS[type(step)]} {step.replica}: {step.words}"
@@ -148,8 +156,8 @@ class Executor:
                 done = [await self._start(step, one, term) for one in step.shards]
             case StopReplica():
                 done = [await self._stop(step, node, rank, term) for node, rank in step.shards]
-            case DrainReplica() | EvictReplica() | PreemptReplica():
-                pass  # nobody is told: it left the routes when it was booked
+            case DrainReplica() | EvictReplica() | PreemptReplica() | KeepReplica():
+                pass  # nobody is told: it left the routes, or returned, when it was booked
         return [words for words in done if words is not None]
 
     def _note_way(self, step: DrainReplica | EvictReplica | PreemptReplica) -> None:

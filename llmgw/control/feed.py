@@ -70,7 +70,8 @@ class Feed:
         self._marks: dict[str, int] = dict.fromkeys(TOPICS, 0)
         self._sources: dict[str, _Source] = {}
         self._changed: dict[str, dict[str, int]] = {topic: {} for topic in TOPICS}
-        self._followers: dict[str, set[Follower]] = {topic: set() for topic in TOPICS}
+        self._followers: dict[str, dict[Follower, None]] = {topic: {} for topic in TOPICS}
+        """By topic, in the order in which they came: the same run takes the same steps."""
         self._encoded: dict[Object, Change] = {}
         self._touched: set[str] = set()
 
@@ -157,7 +158,7 @@ class Feed:
                     if number > position.number:
                         follower.note(topic, object_id)
         for topic in follower.topics:
-            self._followers[topic].add(follower)
+            self._followers[topic][follower] = None
         return follower
 
     def renew(self, epoch: str) -> None:
@@ -184,7 +185,7 @@ class Feed:
     def leave(self, follower: "Follower") -> None:
         """Forget a follower."""
         for topic in follower.topics:
-            self._followers[topic].discard(follower)
+            self._followers[topic].pop(follower, None)
 
     def objects(self, topics: Iterable[str]) -> list[Object]:
         """Return all objects of these topics that are there now."""

@@ -20,14 +20,14 @@ from llmgw.control.nodes import Arrival, SeenNode
 from llmgw.control.rooms import room
 from llmgw.control.routing import Routing
 from llmgw.control.shards import Shards
-from llmgw.model.events import INFO, PROBLEM, WARNING
+from llmgw.model.events import INFO, PROBLEM
 from llmgw.model.feed import NODES, ROUTES, SAMPLES
 from llmgw.model.gateway import Route
 from llmgw.model.node import LOST, READY, Heartbeat, Inventory, Node, Register, Sample
 from llmgw.model.replica import Replica
 from llmgw.model.settings import LinkSettings, Settings
 from llmgw.model.shard import ShardStatus
-from llmgw.plan.records import Drain, Observed
+from llmgw.plan.records import Drain, Load, Observed
 from llmgw.store.interface import StoredNode
 
 
@@ -124,7 +124,11 @@ class Fleet:
 
     def drains(self) -> tuple[Drain, ...]:
         """Return the replicas that are given up and not gone yet, by id."""
-        return self.shards.given_up.all()
+        return self.shards.given_up.all(self._loads.settled_until())
+
+    def loads(self) -> tuple[Load, ...]:
+        """Return what the replicas have in flight, by id."""
+        return self._loads.all(self._nodes)
 
     def observed(self) -> Observed:
         """Return the fleet at this moment, as decisions are made from it."""
@@ -140,7 +144,7 @@ class Fleet:
             settled=self._settled(waiting_for),
             waiting_for=waiting_for,
             drains=self.drains(),
-            loads=self._loads.all(self._nodes),
+            loads=self.loads(),
             demands=self._loads.demands(),
             mass_loss=self.losses.now,
         )
@@ -165,21 +169,17 @@ class Fleet:
         news = seen is None or seen.heard is None
         if seen is None:
             seen = self._nodes.setdefault(message.node, self._new(message.node))
-        before = self._verdict(seen)
-        silence = seen.silence(self._clock.monotonic())
         self._hear(seen)
         known = self._record(seen)
         seen.arrived(message, arrival)
         if news:
             self._node_events.tell(INFO, seen.id, f"registered from {arrival.peer}")
-        elif before != READY:
-            self._node_events.tell(INFO, seen.id, f"is back ({before}, {silence})")
-        if not news:
+        else:
             self._node_events.registered(known, self._record(seen))
         self._take_inventory(seen, message.inventory)
+        seen.reported = True
         if message.shards is not None:
             self.shards.replace(seen, message.shards)
-        seen.reported = True
         self._mark(seen)
         self._feed.touch(ROUTES)
 
@@ -278,6 +278,7 @@ class Fleet:
         self.shards.forget(seen)
         self._hardware.forget(node)
         del self._nodes[node]
+        self.shards.look_again()
         self._node_events.tell(INFO, node, "is removed")
         self._feed.mark(NODES, node)
         self._feed.mark(SAMPLES, node)
@@ -286,21 +287,20 @@ class Fleet:
     # Time.
 
     def age(self) -> tuple[Node, ...]:
-        """Mark the nodes whose liveness changed since it was last told; return them."""
+        """Tell and mark the nodes whose liveness changed since it was last told; return them."""
         changed: list[Node] = []
         self.losses.look()
         for _, seen in sorted(self._nodes.items()):
             verdict = self._verdict(seen)
             if verdict != seen.told_liveness:
-                if verdict != READY:
-                    silence = seen.silence(self._clock.monotonic())
-                    alone = not self.losses.concerns(seen.id)
-                    severity = PROBLEM if verdict == LOST and alone else WARNING
-                    self._node_events.tell(severity, seen.id, f"is {verdict}: {silence}")
+                seen.told_liveness = verdict
+                if verdict is not None and verdict != READY:
+                    self._tell_silence(seen, verdict)
                 self._mark(seen)
                 changed.append(self._record(seen))
         if changed:
             self._feed.touch(ROUTES)
+            self.shards.look_again()
         return tuple(changed)
 
     def next_change(self) -> float | None:
@@ -319,6 +319,7 @@ class Fleet:
             self._feed,
             self._events,
             self._fingerprint,
+            lambda: bool(self.waiting_for()),
             self._ended,
         )
         self.losses = Losses(
@@ -359,12 +360,21 @@ class Fleet:
 
     def _hear(self, seen: SeenNode) -> bool:
         """Note the moment; return whether the node became ready by it."""
-        back = self._verdict(seen) != READY or seen.heard is None
-        seen.heard, seen.heard_at = self._clock.monotonic(), self._clock.now()
+        before, now = self._verdict(seen), self._clock.monotonic()
+        back = before != READY or seen.heard is None
+        if back and seen.heard is not None:
+            self._node_events.tell(INFO, seen.id, f"is back ({before}, {seen.silence(now)})")
+        seen.heard, seen.heard_at, seen.told_liveness = now, self._clock.now(), READY
         if back:
             seen.ready_since = self._clock.now()
             self._feed.touch(ROUTES)
         return back
+
+    def _tell_silence(self, seen: SeenNode, verdict: str) -> None:
+        replicas = (one.status.replica for one in self.shards.held_on(seen))
+        alone = not self.losses.concerns(seen.id)
+        silence = seen.silence(self._clock.monotonic())
+        self._node_events.silent(seen.id, verdict, silence, replicas, alone=alone)
 
     def _take_inventory(self, seen: SeenNode, message: Inventory | None) -> bool:
         if message is None:
@@ -386,5 +396,4 @@ class Fleet:
         return tuple(name for name, seen in self._nodes.items() if seen.sample is not None)
 
     def _mark(self, seen: SeenNode) -> None:
-        seen.told_liveness = self._verdict(seen)
         self._feed.mark(NODES, seen.id)

@@ -1,6 +1,7 @@
 """What would be decided: of this moment's fleet, and nothing is done."""
 
 import asyncio
+from collections.abc import Mapping
 
 from llmgw.base.clock import Clock
 from llmgw.control.catalog import Catalog
@@ -11,6 +12,7 @@ from llmgw.plan.explain import explain
 from llmgw.plan.modelplan import ModelPlan
 from llmgw.plan.planner import plan_model
 from llmgw.plan.records import Candidate, Plan
+from llmgw.plan.serving.untried import judged
 from llmgw.plan.whatif import Snapshot
 
 
@@ -73,6 +75,16 @@ class Foresight:
         desired, observed = self._reconcile.moment()
         now = self._clock.monotonic()
         return await asyncio.to_thread(plan_model, model, desired, observed, now)
+
+    async def judged(self, model: str) -> Mapping[str, tuple[Candidate, ...]]:
+        """Return every node's verdict on one more replica of a model, by profile.
+
+        Nodes on which it failed to start too often never fit; empty without such a model.
+        """
+        entry = self._catalog.get(model)
+        if entry is None:
+            return {}
+        return await asyncio.to_thread(judged, entry.model, *self._reconcile.moment())
 
     def snapshot(self) -> Snapshot:
         """Return the cluster at this moment: what it is told and what there is."""

@@ -1,11 +1,14 @@
 """The streams of the gateways: routes, keys and settings go down; usage and traffic come up."""
 
+from collections.abc import Callable, Iterable, Mapping
+
 import msgspec
 
 from llmgw.base import log
 from llmgw.base.clock import Clock
 from llmgw.base.errors import LlmgwError, Refused
 from llmgw.control.certificates import Certificates
+from llmgw.control.engine_loads import Telling
 from llmgw.control.events import Events
 from llmgw.control.feed import Feed
 from llmgw.control.gateway_feed import GatewayFeed
@@ -15,6 +18,7 @@ from llmgw.control.leader import Leader
 from llmgw.control.loads import Loads
 from llmgw.control.peer import certified
 from llmgw.control.peer_session import CLASH_SHOWN
+from llmgw.control.quotas import Quotas
 from llmgw.control.settings import LiveSettings
 from llmgw.control.traffic import Traffic
 from llmgw.control.writing import USAGE, Writing
@@ -23,6 +27,8 @@ from llmgw.model.bounds import Cuts, bounded
 from llmgw.model.events import WARNING
 from llmgw.model.feed import Follow, Position
 from llmgw.model.gateway import (
+    ENGINE_LOADS,
+    QUOTAS,
     REACHED,
     EndpointDown,
     Gateway,
@@ -31,15 +37,17 @@ from llmgw.model.gateway import (
     ModelTraffic,
     TrafficReport,
 )
-from llmgw.model.keys import UsageReport
+from llmgw.model.keys import Key, QuotaGrant, QuotaReport, UsageReport
 from llmgw.model.link import (
     CertificateRequest,
     GatewayControl,
     GatewayMessage,
     Goodbye,
+    Pong,
     UsageTaken,
 )
 from llmgw.model.settings import NodeSettings
+from llmgw.plan.records import Load
 from llmgw.store.interface import Store
 
 logger = log.get(__name__)
@@ -89,6 +97,7 @@ class Gateways:
         self._traffic = Traffic()
         self._down: dict[tuple[str, str], float] = {}
         self._feed = GatewayFeed(feed, clock, self._live)
+        self.quotas = Quotas(clock)
 
     def all(self) -> tuple[Gateway, ...]:
         """Return every gateway that connected since this start, by id."""
@@ -111,7 +120,7 @@ class Gateways:
         self._traffic = Traffic()
         self._traffic.load(stored)
         for one in stored:
-            self._loads.unknown(one.gateway)
+            self._loads.away(one.gateway)
 
     async def keep_traffic(self) -> int:
         """Store what gateways counted; return of how many gateways there was news.
@@ -159,13 +168,37 @@ class Gateways:
             session.stream.send(GatewayControl(goodbye=goodbye))
             self.cut(session.identity.id, goodbye.reason)
 
+    def lend(self, keys: Mapping[str, Key], *, store_away: bool = False) -> int:
+        """Lend slices of keys' limits to the gateways; return how many were told something."""
+        grants = self.quotas.grants(keys, store_away=store_away)
+        for gateway, grant in grants.items():
+            self._sessions[gateway].stream.send(GatewayControl(quotas=grant))
+        return len(grants)
+
+    def tell_engine_loads(self, loads: Callable[[], Iterable[Load]], limit: float) -> int:
+        """Tell gateways what is new to them of engines' loads; return how many were told.
+
+        Args:
+            loads: returns what is known of every replica; called when there is somebody to tell.
+            limit: the age in seconds from which on a figure says nothing.
+        """
+        listening = [one for one in self._live() if one.telling is not None]
+        known = tuple(loads()) if listening else ()
+        told = 0
+        for session in listening:
+            news = session.telling and session.telling.news(known, self._clock.now(), limit)
+            if news:
+                session.stream.send(GatewayControl(engine_loads=news))
+                told += 1
+        return told
+
     def ping(self) -> int:
         """Ping every gateway and return how many there are.
 
         A gateway has no heartbeat of its own: its answers are what its silence is measured by.
         """
         for session in self._live():
-            session.ping()
+            session.ping(self._clock.monotonic())
         return len(self._sessions)
 
     async def on_gateway(self, stream: GatewayStream) -> None:
@@ -263,6 +296,7 @@ class Gateways:
             heard=self._clock.monotonic(),
             serials={identity.serial},
             reached=0 if REACHED in (register.features or ()) else None,
+            telling=Telling() if ENGINE_LOADS in (register.features or ()) else None,
         )
         self._sessions[identity.id] = session
         self._loads.unknown(identity.id)
@@ -287,6 +321,9 @@ class Gateways:
             lost_after=link.lost_after,
         )
         stream.send(GatewayControl(welcome=welcome))
+        if QUOTAS in (register.features or ()):
+            self.quotas.connected(identity.id)
+            stream.send(GatewayControl(quotas=QuotaGrant(gateways=0)))
         where = f": users reach it at {register.url}" if register.url else ""
         self._events.add("gateway", identity.id, f"gateway {identity.id} connected{where}")
         return session
@@ -297,8 +334,15 @@ class Gateways:
                 await self._feed.follow(session, follow)
             case GatewayMessage(usage=UsageReport() as usage):
                 await self._usage(session, usage)
-            case GatewayMessage(traffic=TrafficReport()) | GatewayMessage(loads=LoadReport()):
-                self._counted(session, message.traffic, message.loads)
+            case (
+                GatewayMessage(traffic=TrafficReport() as counted)
+                | GatewayMessage(loads=LoadReport() as counted)
+                | GatewayMessage(quotas=QuotaReport() as counted)
+            ):
+                self._counted(session, counted)
+            case GatewayMessage(pong=Pong(number=number)):
+                if session.answered(number, self._clock.monotonic()):
+                    self._loads.settled(session.identity.id, session.settled)
             case GatewayMessage(reached=Position() as position):
                 self._feed.reached(session, position)
             case GatewayMessage(endpoint_down=EndpointDown() as down):
@@ -327,13 +371,17 @@ class Gateways:
         session.stream.send(GatewayControl(usage_taken=taken))
 
     def _counted(
-        self, session: GatewaySession, traffic: TrafficReport | None, loads: LoadReport | None
+        self, session: GatewaySession, report: TrafficReport | LoadReport | QuotaReport
     ) -> None:
-        if traffic is not None and traffic.gateway == session.identity.id:
-            self._traffic.take(traffic)
-            self._loads.counted(traffic)
-        if loads is not None and loads.gateway == session.identity.id:
-            self._loads.take(loads)
+        if report.gateway != session.identity.id:
+            return
+        if isinstance(report, TrafficReport):
+            self._traffic.take(report)
+            self._loads.counted(report)
+        elif isinstance(report, LoadReport):
+            self._loads.take(report)
+        else:
+            self.quotas.take(report)
 
     def _endpoint_down(self, session: GatewaySession, down: EndpointDown) -> None:
         which = (session.identity.id, down.replica)
@@ -375,7 +423,8 @@ class Gateways:
         del self._sessions[gateway]
         self._feed.left()
         self._traffic.idle(gateway)
-        self._loads.unknown(gateway)
+        self._loads.away(gateway)
+        self.quotas.left(gateway)
         self._known[gateway] = msgspec.structs.replace(
             self._known[gateway], connected=False, peer=None, since=self._clock.now()
         )

@@ -5,6 +5,10 @@ from dataclasses import dataclass
 from llmgw.base.clock import Clock
 from llmgw.plan.records import Drain
 
+SENT = 0.5
+"""Seconds after which every gateway was sent the routes without a replica: the feed sends what
+changed each 0.25 s."""
+
 
 @dataclass(slots=True)
 class _Given:
@@ -14,6 +18,8 @@ class _Given:
     since: float
     told: float | None = None
     """When its nodes were last told to stop it; None: they were not, or it was lost."""
+    ordered: bool = False
+    """They were told at least once."""
 
 
 class GivenUp:
@@ -34,6 +40,12 @@ class GivenUp:
         """Note that its nodes are told to stop it."""
         if replica in self._given:
             self._given[replica].told = self._clock.monotonic()
+            self._given[replica].ordered = True
+
+    def ordered(self, replica: str) -> bool:
+        """Say whether its nodes were ever told to stop it: its shards may be gone then."""
+        given = self._given.get(replica)
+        return given is not None and given.ordered
 
     def gone(self, replica: str) -> None:
         """Forget a replica of which nothing is left."""
@@ -44,15 +56,21 @@ class GivenUp:
         given = self._given.get(replica)
         return given.words if given is not None else None
 
-    def all(self) -> tuple[Drain, ...]:
-        """Return them as decisions are made from them, by id."""
+    def all(self, settled_until: float) -> tuple[Drain, ...]:
+        """Return them as decisions are made from them, by id.
+
+        Args:
+            settled_until: see `Loads.settled_until`.
+        """
         now = self._clock.monotonic()
         return tuple(
             Drain(
                 replica=replica,
                 words=one.words,
                 lasts=now - one.since,
+                settled=settled_until >= one.since + SENT,
                 told=one.told is not None,
+                told_before=one.ordered,
             )
             for replica, one in sorted(self._given.items())
         )

@@ -14,14 +14,14 @@ from llmgw.base.clock import Clock
 from llmgw.base.errors import Conflict, NotFound, Refused
 from llmgw.base.ids import crockford
 from llmgw.control.catalog import Catalog
-from llmgw.control.faulty import Faulty
 from llmgw.control.feed import Feed
 from llmgw.model.catalog import Model
 from llmgw.model.catalog_check import check_model
 from llmgw.model.events import AuditEntry
+from llmgw.model.faulty import Faulty
 from llmgw.model.feed import JOBS
 from llmgw.model.jobs import DONE, Job, JobStep, ServeJob
-from llmgw.plan.serving.advance import begin, cancelled, retried
+from llmgw.plan.serving.advance import begin, cancelled, hopeless, retried
 from llmgw.store.interface import Store
 from llmgw.store.rules.jobs import dropped
 
@@ -102,13 +102,16 @@ class Jobs:
             )
         return job
 
-    async def serve(self, model: Model, version: int | None, *, actor: str) -> Job:
+    async def serve(
+        self, model: Model, version: int | None, *, actor: str, within: float | None = None
+    ) -> Job:
         """Begin to serve a model.
 
         Args:
             model: as it is to be in the catalog.
             version: of the catalog, that the actor saw; 0: not there; None: whatever is there.
             actor: who asks for it.
+            within: seconds after which it fails unless it is done; None: no such limit.
 
         Raises:
             Faulty: every problem of the model, each with its path.
@@ -128,7 +131,7 @@ class Jobs:
                 )
             # As the catalog will have it: they are compared.
             whole = msgspec.convert(msgspec.to_builtins(model), Model)
-            spec = ServeJob(model=whole, version=there)
+            spec = ServeJob(model=whole, version=there, within=within)
             job = begin(self._new_id(), spec, actor=actor, now=self._clock.now())
             await self._keep(job)
         self._tell()
@@ -158,7 +161,8 @@ class Jobs:
 
         Raises:
             NotFound: there is none of that id.
-            Conflict: it goes on, it is done, or another job is about the same.
+            Conflict: it goes on, it is done, another job is about the same, or the catalog has
+                something else under that name by now.
             Refused: too many jobs go on.
         """
         async with self._changing:
@@ -168,6 +172,9 @@ class Jobs:
             if job.state == DONE:
                 raise Conflict(f"{job.id} is done: nothing is left to try again")
             self._check_free(job.subject)
+            if (no := hopeless(job, self._catalog.get(job.subject))) is not None:
+                words, hint = no
+                raise Conflict(f"{job.id} can't go on: {words}", hint=hint)
             after = retried(job, now=self._clock.now())
             await self._audit("job.retry", job, after, actor)
             await self._keep(after)

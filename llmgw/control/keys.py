@@ -1,6 +1,10 @@
-"""Users' keys: made, shown once, listed, revoked."""
+"""Users' keys: made, shown once, listed, changed, revoked."""
 
+import asyncio
 import random
+from collections.abc import Mapping
+
+import msgspec
 
 from llmgw.base.clock import Clock
 from llmgw.base.errors import NotFound, Unreadable
@@ -9,7 +13,7 @@ from llmgw.control.credentials import Entropy, make
 from llmgw.control.feed import Feed
 from llmgw.model.bounds import shortened
 from llmgw.model.feed import KEYS
-from llmgw.model.keys import Key
+from llmgw.model.keys import Key, QuotaFigures
 from llmgw.store.interface import Store
 
 NAME_MOST = 100
@@ -35,6 +39,7 @@ class Keys:
         self._entropy = entropy
         self._feed = feed
         self._keys: dict[str, Key] = {}
+        self._changing = asyncio.Lock()
         feed.serve(KEYS, lambda: tuple(self._keys), self._keys.get)
 
     async def load(self) -> None:
@@ -50,6 +55,10 @@ class Keys:
         """Return all keys, by name."""
         return tuple(sorted(self._keys.values(), key=lambda key: (key.name, key.id)))
 
+    def by_id(self) -> Mapping[str, Key]:
+        """Return all keys by id."""
+        return self._keys
+
     def get(self, key_id: str) -> Key | None:
         """Return a key by id; None when there is none."""
         return self._keys.get(key_id)
@@ -61,6 +70,8 @@ class Keys:
         actor: str,
         models: tuple[str, ...] | None = None,
         expires_in: float | None = None,
+        limits: QuotaFigures | None = None,
+        priority: int = 0,
     ) -> tuple[Key, str]:
         """Make a key; the text is shown once and kept nowhere.
 
@@ -69,6 +80,8 @@ class Keys:
             actor: who makes it.
             models: models it may use; None: all.
             expires_in: seconds until it ends; None: never.
+            limits: what it may use; None: anything.
+            priority: requests of a higher one leave a queue first.
 
         Raises:
             Unreadable: the name can't be one, or the time is over already.
@@ -83,11 +96,36 @@ class Keys:
             created=self._clock.now(),
             expires=expires,
             models=models,
+            priority=priority,
+            **msgspec.structs.asdict(limits or QuotaFigures()),
         )
         await self._store.put_key(key, actor=actor, at=self._clock.now())
         self._keys[key.id] = key
         self._feed.mark(KEYS, key.id)
         return key, made.text
+
+    async def change(self, key_id: str, *, actor: str, changes: Mapping[str, object]) -> Key:
+        """Change a key; gateways keep to it from their next batch on.
+
+        Args:
+            key_id: of the key.
+            actor: who changes it.
+            changes: new values by field: `name`, `models`, `expires`, limits, `priority`.
+
+        Raises:
+            NotFound: there is none of that id.
+            Unreadable: the name can't be one.
+        """
+        async with self._changing:
+            before = self._there(key_id)
+            if "name" in changes:
+                changes = {**changes, "name": checked_name(str(changes["name"]), "a key's name")}
+            key = msgspec.structs.replace(before, **changes)
+            if key != before:
+                await self._store.put_key(key, actor=actor, at=self._clock.now())
+                self._keys[key_id] = key
+                self._feed.mark(KEYS, key_id)
+            return key
 
     async def remove(self, key_id: str, *, actor: str) -> None:
         """Revoke a key: gateways refuse it from their next batch on.
@@ -95,11 +133,17 @@ class Keys:
         Raises:
             NotFound: there is none of that id.
         """
-        if key_id not in self._keys:
+        async with self._changing:
+            self._there(key_id)
+            await self._store.remove_key(key_id, actor=actor, at=self._clock.now())
+            self._keys.pop(key_id, None)
+            self._feed.mark(KEYS, key_id)
+
+    def _there(self, key_id: str) -> Key:
+        key = self._keys.get(key_id)
+        if key is None:
             raise NotFound(f"no key with the id {key_id!r}", hint="list them: llmgw ctl keys")
-        await self._store.remove_key(key_id, actor=actor, at=self._clock.now())
-        self._keys.pop(key_id, None)
-        self._feed.mark(KEYS, key_id)
+        return key
 
 
 def checked_name(name: str, what: str) -> str:

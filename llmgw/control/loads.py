@@ -1,6 +1,7 @@
 """What replicas have in flight, as gateways and the engines themselves say."""
 
 from collections.abc import Callable, Mapping
+from math import inf
 
 from llmgw.base.clock import Clock
 from llmgw.control.asked import Asked
@@ -9,18 +10,30 @@ from llmgw.model.gateway import LoadReport, TrafficReport
 from llmgw.model.shard import ShardUse
 from llmgw.plan.records import Demand, Load
 
+GONE = 600.0
+"""Seconds after which a gateway that is away is taken to be no more: as long as a drain lasts at
+most unless the settings say otherwise, so what it had in flight when it left has had its time."""
+
 
 class Loads:
     """The newest word of every gateway.
 
     A gateway that is away goes on serving: what it has in flight is then not known, and neither is
-    the sum over all.
+    the sum over all. That is so for `GONE` seconds: one that was switched off or removed for good
+    may not hold up each drain of an engine that does not count up to the limit.
+
+    The word of one that is connected may be old: a link may be silently dead for three heartbeat
+    intervals before it is cut. So no drain ends by counts from before `settled_until`.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._reports: dict[str, LoadReport | None] = {}
         """By gateway; None: it is away, or has not said anything on its stream."""
+        self._away: dict[str, float] = {}
+        """Since when a gateway is away; monotonic seconds."""
+        self._settled: dict[str, float] = {}
+        """Until when a gateway that is connected is known to go by what it was told."""
         self._listeners: list[Callable[[], None]] = []
         self._asked = Asked(clock)
 
@@ -39,16 +52,43 @@ class Loads:
         self._asked.take(report)
 
     def unknown(self, gateway: str) -> None:
-        """Note that a gateway is away, or is there and has said nothing yet."""
+        """Note that a gateway is there and has said nothing yet."""
         self._reports[gateway] = None
+        self._away.pop(gateway, None)
+        self._settled.pop(gateway, None)
 
-    def removed(self, gateway: str) -> None:
-        """Note that a gateway will never come back."""
-        self._reports.pop(gateway, None)
+    def away(self, gateway: str) -> None:
+        """Note that a gateway is away."""
+        self.unknown(gateway)
+        self._away[gateway] = self._clock.monotonic()
+
+    def settled(self, gateway: str, until: float | None) -> None:
+        """Note until when a gateway goes by what it was told, and has told what it had then."""
+        before = self.settled_until()
+        if until is not None:
+            self._settled[gateway] = until
+        if self.settled_until() > before:
+            for listener in self._listeners:
+                listener()
+
+    def settled_until(self) -> float:
+        """Return until when that is known of every gateway that is connected.
+
+        Returns:
+            Monotonic seconds; infinite where no gateway is connected.
+        """
+        there = self._reports.keys() - self._away.keys()
+        return min((self._settled.get(one, -inf) for one in there), default=inf)
+
+    def reports(self) -> dict[str, LoadReport]:
+        """Return the newest report of each gateway that is there and has said something."""
+        return {name: one for name, one in self._reports.items() if one is not None}
 
     def forget(self) -> None:
         """Know nothing: another leads, and whoever connects again says it again."""
         self._reports.clear()
+        self._away.clear()
+        self._settled.clear()
         self._asked = Asked(self._clock)
 
     def demands(self) -> tuple[Demand, ...]:
@@ -62,11 +102,15 @@ class Loads:
     def in_flight(self) -> dict[str, int] | None:
         """Return what gateways have at each replica that has anything; None: one can't say."""
         total: dict[str, int] = {}
-        for report in self._reports.values():
+        gone = self._clock.monotonic() - GONE
+        for gateway, report in self._reports.items():
             if report is None:
+                if self._away.get(gateway, inf) <= gone:
+                    continue
                 return None
             for one in report.replicas:
-                total[one.replica] = total.get(one.replica, 0) + max(0, one.in_flight)
+                if one.in_flight > 0:
+                    total[one.replica] = total.get(one.replica, 0) + one.in_flight
         return total
 
     def queued(self) -> dict[str, int]:
@@ -90,6 +134,7 @@ class Loads:
                         in_flight=None if in_flight is None else in_flight.get(replica, 0),
                         running=use.requests_running if use is not None else None,
                         waiting=use.requests_waiting if use is not None else None,
+                        cache_used=use.cache_used if use is not None else None,
                         age=age,
                     )
         return tuple(found[replica] for replica in sorted(found))

@@ -1,14 +1,15 @@
 """What people are told of nodes: each change once, in words (INV-13)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from llmgw.control.events import Events
 from llmgw.control.inventory import worse
 from llmgw.control.news import differences, recovered, registered
 from llmgw.control.probing import news
 from llmgw.control.wear import damage
-from llmgw.model.events import INFO, WARNING
-from llmgw.model.node import Heartbeat, Inventory, Node
+from llmgw.model.events import INFO, PROBLEM, WARNING
+from llmgw.model.node import LOST, Heartbeat, Inventory, Node
+from llmgw.plan.words import some
 
 
 class NodeEvents:
@@ -24,6 +25,22 @@ class NodeEvents:
     def tell(self, severity: str, node: str, words: str) -> None:
         """Tell people of a node, in words that go on from its id."""
         self._events.add("node", node, f"{node} {words}", severity=severity)
+
+    def silent(
+        self, node: str, verdict: str, silence: str, replicas: Iterable[str], *, alone: bool
+    ) -> None:
+        """Tell that a node is not heard any more, and what it has.
+
+        Args:
+            node: which.
+            verdict: `unreachable` or `lost`.
+            silence: for how long, in words.
+            replicas: those that it has, each as often as it has shards.
+            alone: it was not lost together with many others, which are told as one.
+        """
+        has = [*dict.fromkeys(replicas)]
+        words = f"is {verdict}: {silence}" + (f"; it has {some(has)}" if has else "")
+        self.tell(PROBLEM if verdict == LOST and alone else WARNING, node, words)
 
     def registered(self, old: Node, new: Node) -> None:
         """Tell what an agent's new registration changed."""

@@ -14,6 +14,14 @@ ShardKey = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
+class Placed:
+    """One shard where it is, or where it was sent to."""
+
+    node: str
+    status: ShardStatus
+
+
+@dataclass(frozen=True, slots=True)
 class Arrival:
     """A node's stream, as far as the fleet needs to know it."""
 
@@ -44,7 +52,9 @@ class SeenNode:
     connected: bool = False
     session: int | None = None
     reported: bool = False
-    """It has said, since this control plane started, what it runs."""
+    """It has registered since this control plane started."""
+    listed: bool = False
+    """It has said since then what it runs; an old agent can't."""
     address: str | None = None
     peer: str | None = None
     agent_version: str | None = None
@@ -67,7 +77,7 @@ class SeenNode:
     """Since when each ready shard is, in monotonic seconds."""
     sample: Sample | None = None
     told_liveness: str | None = None
-    """The verdict that was last marked in the feed."""
+    """The verdict that people were last told."""
 
     def arrived(self, message: Register, arrival: Arrival) -> None:
         """Take what a new stream, and the first message on it, say of the node and its agent."""

@@ -39,12 +39,14 @@ from llmgw.control.membership import Membership
 from llmgw.control.prometheus import Prometheus
 from llmgw.control.routing import Routing
 from llmgw.control.settings import LiveSettings
+from llmgw.control.tasks.engine_loads import TellEngineLoads
 from llmgw.control.tasks.engines import NodeSettingsPass
 from llmgw.control.tasks.expire import Expire
 from llmgw.control.tasks.history import KeepHistory
 from llmgw.control.tasks.jobs import JobsPass, Ways
 from llmgw.control.tasks.liveness import Liveness
 from llmgw.control.tasks.pings import Pings
+from llmgw.control.tasks.quotas import LendQuotas
 from llmgw.control.tasks.reconcile import Reconcile
 from llmgw.control.tasks.traffic import KeepTraffic
 from llmgw.control.tenure import Readings, Tenure
@@ -159,6 +161,7 @@ class Plane:
             check=self._check,
             key=self.key_of,
             clock=clock,
+            on_drain=self._ask_gateways,
         )
         self.tenure = self._make_tenure()
         self._lead = duty.Lead(self.leadership, self.tenure.follow, clock)
@@ -375,7 +378,9 @@ class Plane:
             "liveness": Liveness(self.fleet, settings, self.membership.keep, clock),
             "engines": NodeSettingsPass(self.agents),
             "expire": Expire(self.fleet, self.keys, self.tokens, settings, clock),
-            "pings": Pings(self.gateways, settings),
+            "pings": Pings(self.gateways, settings, self.fleet.drains),
+            "engine-loads": TellEngineLoads(self.gateways, self.fleet.loads, settings),
+            "quotas": LendQuotas(self.gateways, self.keys, self._store_away),
             "traffic": KeepTraffic(self.gateways),
             "history": KeepHistory(self.fleet, self.history, clock),
             "jobs": self._make_jobs_pass(),
@@ -383,9 +388,7 @@ class Plane:
         return {name: Periodic(name, one.period, one.run, clock) for name, one in passes.items()}
 
     def _make_jobs_pass(self) -> JobsPass:
-        ways = Ways(
-            look=self._seen_by_job, plan=self.foresight.plan_model, forgive=self._model_changed
-        )
+        ways = Ways(self._seen_by_job, self._model_changed, self.foresight)
         return JobsPass(
             self.jobs,
             self.fleet,
@@ -396,6 +399,11 @@ class Plane:
             ways=ways,
         )
 
+    def _store_away(self) -> bool:
+        """Say whether the store did not answer when the lease or a record was last written."""
+        kept = self.passes[duty.LEADER].last
+        return (kept is not None and kept.error is not None) or any(self.writing.failing().values())
+
     def _claim(self) -> Claim:
         return Claim(server=self.server_id, boot=self._boot, addresses=self._addresses())
 
@@ -404,6 +412,7 @@ class Plane:
 
     def _forget(self) -> None:
         self.loads.forget()
+        self.gateways.quotas.forget()
         self.last_plan, self._wants = None, ()
 
     def _turn_away(self, goodbye: Goodbye) -> None:
@@ -419,14 +428,14 @@ class Plane:
 
     def _seen_by_job(self, model: str) -> Seen:
         """Return the fleet as a job that serves a model looks at it."""
-        waiting_for = self.fleet.waiting_for()
         return Seen(
-            settled=self._settled(waiting_for),
+            settled=self._settled(waiting_for := self.fleet.waiting_for()),
             waiting_for=waiting_for,
             stopped=self.settings.current.settings.serving.stopped,
             entry=self.catalog.get(model),
             replicas=self.fleet.replicas(),
             refusals=self.last_plan.refusals if self.last_plan is not None else (),
+            wants=self._wants,
             failures=self.fleet.shards.failures.all(),
         )
 
@@ -458,6 +467,10 @@ class Plane:
     def _plan_anew(self) -> None:
         """Have what changed answered at once: a replica that ended by itself started again."""
         self.passes["reconcile"].wake()
+
+    def _ask_gateways(self) -> None:
+        """Have gateways say soon that they have left what is given up now."""
+        self.passes["pings"].wake()
 
     def _load_changed(self) -> None:
         left = self.loads.in_flight() or {}

@@ -1,10 +1,11 @@
 """Replicas rebuilt from what agents report of their shards: pure, and the one place for it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
+from llmgw.control.missing import Missing, world
+from llmgw.control.nodes import Placed
 from llmgw.model.replica import DRAINING, Replica, ReplicaShard
 from llmgw.model.shard import (
     FAILED,
@@ -24,14 +25,6 @@ _ORDER = (FAILED, STUCK, STOPPED, STOPPING, FETCHING, STARTING, READY)
 
 _UNKNOWN = _ORDER.index(FETCHING)
 """A state that this version does not know is not ready, and is not over either."""
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """One shard where it is, or where it was sent to."""
-
-    node: str
-    status: ShardStatus
 
 
 def latest(known: ShardStatus | None, told: ShardStatus) -> ShardStatus:
@@ -60,6 +53,7 @@ def rebuild(
     placed: Sequence[Placed],
     *,
     fingerprint: Callable[[str, str], str | None],
+    missing: Sequence[Missing] = (),
     draining: str | None = None,
 ) -> Replica:
     """Return a replica from its shards.
@@ -68,10 +62,11 @@ def rebuild(
         replica: its id.
         placed: its shards, at least one.
         fingerprint: what the catalog would start for (model, profile) now; None when it left.
+        missing: the shards that it must have and no node says it has (REC-10).
         draining: why it is being stopped, in words; None when it is not.
     """
     spec = next((one.status.spec for one in placed if one.status.spec is not None), None)
-    state, reason = _state(placed, spec.rendezvous.world if spec and spec.rendezvous else 1)
+    state, reason = _state(placed, missing)
     if draining is not None and state in {READY, STARTING, FETCHING}:
         state, reason = DRAINING, draining
     wanted = fingerprint(spec.model, spec.profile) if spec else None
@@ -87,7 +82,7 @@ def rebuild(
         stale=wanted != spec.fingerprint if comparable and spec else None,
         since=max(times) if times else None,
         reason=reason,
-        shards=tuple(_shard(one) for one in placed),
+        shards=tuple(sorted((*map(_shard, placed), *_awaited(missing)), key=lambda one: one.rank)),
     )
 
 
@@ -117,13 +112,32 @@ def _booking(status: ShardStatus, every_device: tuple[str, ...]) -> Booking:
     )
 
 
-def _state(placed: Sequence[Placed], world: int) -> tuple[str | None, str | None]:
+def _state(placed: Sequence[Placed], missing: Sequence[Missing]) -> tuple[str | None, str | None]:
+    """Return a replica's state and reason: without one of its shards it has failed (REC-10).
+
+    While a node may still say that it has the shard that is missing, rank 0 speaks for all: its
+    engine answers with the others or not at all, and goes on while agents and leaders change.
+    """
     first = min(placed, key=lambda one: _rank(one.status.state))
     state, reason = first.status.state, first.status.reason
-    ranks = {one.status.rank for one in placed}
-    if len(ranks) < world and _rank(state) >= _UNKNOWN:
-        return STARTING, f"{len(ranks)} of {world} shards are known"
-    return state, reason
+    if not missing or _rank(state) < _UNKNOWN:
+        return state, reason
+    gone = next((one for one in missing if one.gone is not None), None)
+    if gone is not None:
+        return FAILED, f"shard {gone.rank} of {world(placed)} is missing: {gone.gone}"
+    if state == READY and any(one.status.rank == 0 for one in placed):
+        return state, reason
+    total = world(placed)
+    return STARTING, f"{total - len(missing)} of {total} shards are known"
+
+
+def _awaited(missing: Sequence[Missing]) -> tuple[ReplicaShard, ...]:
+    """Return the shards that nodes may still have: what becomes of them is their nodes' matter."""
+    return tuple(
+        ReplicaShard(rank=one.rank, node=one.node, reason="its node has not said yet what it runs")
+        for one in missing
+        if one.gone is None and one.node is not None
+    )
 
 
 def _rank(state: str | None) -> int:

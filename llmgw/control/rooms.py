@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from llmgw.control.nodes import SeenNode
-from llmgw.control.replicas import Placed, bookings
+from llmgw.control.nodes import Placed, SeenNode
+from llmgw.control.replicas import bookings
 from llmgw.plan.records import NodeRoom
 
 

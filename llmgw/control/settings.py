@@ -8,9 +8,9 @@ import msgspec
 
 from llmgw.base.clock import Clock
 from llmgw.base.errors import Conflict, Refused, Unreadable
-from llmgw.control.faulty import Faulty
 from llmgw.control.feed import Feed
 from llmgw.model.check import check_settings
+from llmgw.model.faulty import Faulty
 from llmgw.model.feed import SETTINGS
 from llmgw.model.gateway import GatewayConfig
 from llmgw.model.record import Record
@@ -78,7 +78,7 @@ class LiveSettings:
         async with self._writing:
             tree = msgspec.to_builtins(self._current.settings)
             changed = value if not path else _with(tree, path, value)
-            settings = read_plain(changed, Settings, "settings")
+            settings = read_plain(changed, Settings, "settings", meaning=check_settings)
             return await self._write(settings, actor=actor, expected=expected)
 
     async def replace(
@@ -101,6 +101,11 @@ class LiveSettings:
             client_timeout=settings.gateway.client_timeout,
             held_most=settings.gateway.held_most,
             held_for=settings.gateway.held_for,
+            queue_most=settings.gateway.queue_most,
+            queue_for=settings.gateway.queue_for,
+            replica_requests=settings.gateway.replica_requests,
+            comment_period=settings.gateway.comment_period,
+            replica_connections=settings.gateway.replica_connections,
         )
 
     def for_node(self) -> NodeSettings:

@@ -4,16 +4,17 @@ What a live shard holds is held until its node says that it stopped or failed, o
 without it; a start that was sent holds what it was given from before it is sent (invariant 3).
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from llmgw.base.clock import Clock
 from llmgw.control.events import Events
 from llmgw.control.failures import FAILED_FOR, Failures
 from llmgw.control.feed import Feed
 from llmgw.control.givenup import GivenUp
-from llmgw.control.nodes import SeenNode, ShardKey, holds
+from llmgw.control.missing import Missing, missing
+from llmgw.control.nodes import Placed, SeenNode, ShardKey, holds
 from llmgw.control.pending import Pending, PendingStarts
-from llmgw.control.replicas import Placed, latest, rebuild
+from llmgw.control.replicas import latest, rebuild
 from llmgw.control.shard_events import ShardEvents, model_of
 from llmgw.model.events import WARNING
 from llmgw.model.feed import REPLICAS, ROUTES
@@ -36,6 +37,7 @@ class Shards:
     Args:
         nodes: the fleet's nodes; their `shards` are written here alone.
         fingerprint: what the catalog would start for (model, profile) now.
+        awaited: says whether some node may still say that it runs something.
         on_end: called when a replica that served has ended by itself.
     """
 
@@ -46,12 +48,16 @@ class Shards:
         feed: Feed,
         events: Events,
         fingerprint: Callable[[str, str], str | None],
+        awaited: Callable[[], bool],
         on_end: Callable[[], None],
     ) -> None:
         self._nodes = nodes
         self._clock = clock
         self._feed = feed
         self._fingerprint = fingerprint
+        self._awaited = awaited
+        self._several: set[str] = set()
+        """Replicas of several nodes."""
         self._where: dict[str, set[str]] = {}
         self.given_up = GivenUp(clock)
         self._records: dict[str, Replica] = {}
@@ -78,6 +84,7 @@ class Shards:
             replica,
             placed,
             fingerprint=self._fingerprint,
+            missing=self._missing(replica, placed),
             draining=self.given_up.words(replica),
         )
         self._records[replica] = record
@@ -110,6 +117,7 @@ class Shards:
 
     def replace(self, node: SeenNode, statuses: tuple[ShardStatus, ...]) -> None:
         """Apply everything that a node says it runs: what it does not name is gone."""
+        node.listed = True
         told = {(one.replica, one.rank) for one in statuses}
         changed = {one.replica for one in statuses}
         for key, known in tuple(node.shards.items()):
@@ -130,6 +138,14 @@ class Shards:
         if failed:
             self._keep_few_failures({model_of(one) for one in failed})
         self._changed(changed)
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Judge replicas of several nodes anew: a node that was waited for is there, or gone."""
+        for replica in sorted(self._several):
+            before = self._records.pop(replica, None)
+            if before is not None and self.replica(replica) != before:
+                self._changed((replica,))
 
     def forget(self, node: SeenNode) -> None:
         """Forget all that a removed node ran."""
@@ -155,6 +171,8 @@ class Shards:
                     at=self._clock.now(),
                 )
             )
+        if len(step.shards) > 1:
+            self._several.add(step.replica)
         self._changed((step.replica,))
 
     def accepted(self, replica: str, rank: int) -> None:
@@ -180,10 +198,17 @@ class Shards:
         if there and self.given_up.add(replica, words):
             self._changed((replica,))
 
+    def going_on(self, replica: str) -> None:
+        """Note that a replica that was given up goes on: it returns to the routes."""
+        self.given_up.gone(replica)
+        self._changed((replica,))
+
     def stopping(self, replica: str, words: str) -> None:
         """Note that a replica is being stopped, before its nodes are told."""
         self.draining(replica, words)
         self.given_up.told(replica)
+        if replica in self._several:
+            self._changed((replica,))  # from now on its shards go one by one, as they should
 
     def unknown_there(self, node: str, replica: str, rank: int) -> None:
         """Note that a node, asked to stop a shard, knows no such shard: it runs there no more."""
@@ -230,6 +255,25 @@ class Shards:
         self._changed((spec.replica,))
         return f"gave up the start of {spec.replica} on {node}"
 
+    def _missing(self, replica: str, placed: Sequence[Placed]) -> tuple[Missing, ...]:
+        """Return the shards that a replica lacks; one that was told to stop lacks none."""
+        if replica not in self._several or self.given_up.ordered(replica):
+            return ()
+        return missing(placed, self._gone)
+
+    def _gone(self, node: str | None) -> str | None:
+        """Return why a node will not come with a shard that was sent there; None: it may.
+
+        Where that was is not known of a shard that an older control plane sent: it may be on any
+        node that is still waited for.
+        """
+        if node is None:
+            return None if self._awaited() else "no node has it"
+        seen = self._nodes.get(node)
+        if seen is None:
+            return f"{node} is not in the cluster any more"
+        return f"{node} does not have it" if seen.listed else None
+
     def _placed(self, replica: str) -> list[Placed]:
         placed = [
             Placed(name, status)
@@ -263,6 +307,8 @@ class Shards:
             self._drop(node, key)
             return
         node.shards[key] = status
+        if status.spec is not None and status.spec.rendezvous is not None:
+            self._several.add(told.replica)
         self._where.setdefault(told.replica, set()).add(node.id)
 
     def _room_for(self, node: SeenNode, key: ShardKey) -> bool:
@@ -340,5 +386,6 @@ class Shards:
             self._records.pop(replica, None)
             if replica not in self._where and not self.pending.of(replica):
                 self.given_up.gone(replica)
+                self._several.discard(replica)
             self._feed.mark(REPLICAS, replica)
             self._feed.touch(ROUTES)

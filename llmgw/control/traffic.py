@@ -5,7 +5,15 @@ from collections.abc import Iterable
 
 import msgspec
 
-from llmgw.model.gateway import Histogram, ModelTraffic, ReplyCount, TrafficReport
+from llmgw.model.gateway import (
+    ChoiceCount,
+    FallbackCount,
+    Histogram,
+    ModelTraffic,
+    RefusalCount,
+    ReplyCount,
+    TrafficReport,
+)
 from llmgw.store.interface import StoredTraffic
 
 Worker = tuple[str, int]
@@ -175,6 +183,11 @@ def added(one: ModelTraffic, other: ModelTraffic) -> ModelTraffic:
         client_aborts=one.client_aborts + other.client_aborts,
         engine_aborts=one.engine_aborts + other.engine_aborts,
         in_flight=one.in_flight + other.in_flight,
+        waited=_added_histograms(one.waited, other.waited),
+        refusals=_added_refusals((*one.refusals, *other.refusals)),
+        errors=_added_refusals((*one.errors, *other.errors)),
+        choices=_added_choices((*one.choices, *other.choices)),
+        fallbacks=_added_fallbacks((*one.fallbacks, *other.fallbacks)),
     )
 
 
@@ -183,6 +196,30 @@ def _added_replies(replies: Iterable[ReplyCount]) -> tuple[ReplyCount, ...]:
     for reply in replies:
         counts[reply.code] = counts.get(reply.code, 0) + reply.count
     return tuple(ReplyCount(code=code, count=counts[code]) for code in sorted(counts))
+
+
+def _added_refusals(refusals: Iterable[RefusalCount]) -> tuple[RefusalCount, ...]:
+    counts: dict[str, int] = {}
+    for refusal in refusals:
+        counts[refusal.code] = counts.get(refusal.code, 0) + refusal.count
+    return tuple(RefusalCount(code=code, count=counts[code]) for code in sorted(counts))
+
+
+def _added_choices(choices: Iterable[ChoiceCount]) -> tuple[ChoiceCount, ...]:
+    counts: dict[str, int] = {}
+    for choice in choices:
+        counts[choice.reason] = counts.get(choice.reason, 0) + choice.count
+    return tuple(ChoiceCount(reason=reason, count=counts[reason]) for reason in sorted(counts))
+
+
+def _added_fallbacks(fallbacks: Iterable[FallbackCount]) -> tuple[FallbackCount, ...]:
+    counts: dict[tuple[str, str], int] = {}
+    for one in fallbacks:
+        counts[one.to, one.reason] = counts.get((one.to, one.reason), 0) + one.count
+    return tuple(
+        FallbackCount(to=to, reason=reason, count=count)
+        for (to, reason), count in sorted(counts.items())
+    )
 
 
 def _added_histograms(one: Histogram | None, other: Histogram | None) -> Histogram | None:

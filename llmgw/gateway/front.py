@@ -344,9 +344,8 @@ class Front:
 
     def stand_in(self, task: Task) -> Way | None:
         """Return what stands in now for the model that was asked for; None: nothing can."""
-        if not task.may_fall_back or self._config.stopped:
-            return None
-        return stand_in(task.asked.model, self._ways)
+        may = task.may_fall_back and not self._config.stopped
+        return stand_in(task.asked.model, self._ways) if may else None
 
     def below(self, limit: int) -> int:
         """Return a random integer from 0 to below `limit`."""

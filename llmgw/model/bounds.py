@@ -68,6 +68,11 @@ _ITEMS: Mapping[tuple[str, str], int] = {
     ("LoadReport", "replicas"): 1 << 14,  # one that were cut would count as idle
     ("LoadReport", "queues"): 2048,
     ("ModelTraffic", "replies"): 512,
+    ("ModelTraffic", "refusals"): 128,
+    ("ModelTraffic", "errors"): 128,
+    ("ModelTraffic", "choices"): 64,
+    ("ModelTraffic", "fallbacks"): 64,
+    ("QuotaReport", "keys"): 4096,  # a gateway tells of 1024 at once
     ("Histogram", "bounds"): 256,
     ("Histogram", "counts"): 257,
 }

@@ -2,15 +2,26 @@
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
 import msgspec
 
 from llmgw.model.catalog import ENGINES, Model, Profile
-from llmgw.model.catalog_check import check_sha256
+from llmgw.model.publishing import Publishing
+from llmgw.model.publishing_check import check_publishing
 from llmgw.model.record import Problem
-from llmgw.model.settings import LAUNCHERS, EngineOrder, Settings
+from llmgw.model.settings import (
+    LAUNCHERS,
+    ClusterSettings,
+    DiscoverySettings,
+    EngineBuild,
+    EngineOrder,
+    PrometheusSettings,
+    Settings,
+)
+from llmgw.model.source_check import check_sha256
+from llmgw.model.unread import each
 
 
 def check_settings(settings: Settings) -> tuple[Problem, ...]:
@@ -35,39 +46,87 @@ def fingerprint(model: Model, profile: Profile) -> str:
 
 
 def _settings(settings: Settings) -> Iterator[Problem]:
-    link, reconcile = settings.link, settings.reconcile
-    gateway, certificates = settings.gateway, settings.certificates
-    seconds: tuple[tuple[str, float, float, float], ...] = (
-        ("link.heartbeat_interval", link.heartbeat_interval, 0.2, 300),
-        ("link.lost_after", link.lost_after, 3 * link.heartbeat_interval, 86_400),
-        ("link.request_deadline", link.request_deadline, 0.5, 600),
-        ("reconcile.period", reconcile.period, 0.1, 300),
-        ("reconcile.settling", reconcile.settling, 0, 3600),
-        ("reconcile.start_grace", reconcile.start_grace, 1, 3600),
-        ("gateway.request_body_bytes", gateway.request_body_bytes, 1024, 1 << 32),
-        ("gateway.connect_timeout", gateway.connect_timeout, 0.1, 120),
-        ("gateway.first_byte_timeout", gateway.first_byte_timeout, 1, 86_400),
-        ("gateway.idle_timeout", gateway.idle_timeout, 1, 86_400),
-        ("gateway.client_timeout", gateway.client_timeout, 1, 86_400),
-        ("certificates.lifetime", certificates.lifetime, 10, 10 * 365 * 86_400.0),
-        ("certificates.join_token_lifetime", certificates.join_token_lifetime, 10, 30 * 86_400.0),
+    yield from each(
+        *(_outside(settings, *bound) for bound in _BOUNDS),
+        _lost_after(settings),
+        _name(settings.cluster),
+        _dcgm_exporter(settings.discovery),
+        _prometheus(settings.prometheus),
+        _engines(settings.engines),
+        _publishing(settings.publishing),
     )
-    for path, value, least, most in seconds:
-        if not least <= value <= most:
-            yield Problem(path=path, words=f"{value:g} is not between {least:g} and {most:g}")
-    name = settings.cluster.name
-    if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", name):
-        yield Problem(path="cluster.name", words=f"{name!r} is not a name of a-z, 0-9 and -")
-    yield from _address("discovery.dcgm_exporter", settings.discovery.dcgm_exporter)
-    yield from _address("prometheus.url", settings.prometheus.url)
-    if "?" in settings.prometheus.url or "#" in settings.prometheus.url:
+
+
+_BOUNDS: tuple[tuple[str, str, float, float], ...] = (
+    ("link", "heartbeat_interval", 0.2, 300),
+    ("link", "request_deadline", 0.5, 600),
+    ("reconcile", "period", 0.1, 300),
+    ("reconcile", "settling", 0, 3600),
+    ("reconcile", "start_grace", 1, 3600),
+    ("reconcile", "drain_limit", 0, 86_400),
+    ("gateway", "request_body_bytes", 1024, 1 << 32),
+    ("gateway", "connect_timeout", 0.1, 120),
+    ("gateway", "first_byte_timeout", 1, 86_400),
+    ("gateway", "idle_timeout", 1, 86_400),
+    ("gateway", "client_timeout", 1, 86_400),
+    ("gateway", "replica_connections", 1, 1_000_000),
+    ("gateway", "held_most", 0, 1_000_000),
+    ("gateway", "held_for", 0, 86_400),
+    ("gateway", "queue_most", 0, 1_000_000),
+    ("gateway", "queue_for", 0, 86_400),
+    ("gateway", "replica_requests", 1, 1_000_000),
+    ("gateway", "comment_period", 0, 3600),
+    ("certificates", "lifetime", 10, 10 * 365 * 86_400.0),
+    ("certificates", "join_token_lifetime", 10, 30 * 86_400.0),
+)
+
+
+def _outside(
+    settings: Settings, group: str, name: str, least: float, most: float
+) -> Iterator[Problem]:
+    value = getattr(getattr(settings, group), name)
+    if value is not None:
+        yield from _between(f"{group}.{name}", value, least, most)
+
+
+def _between(path: str, value: float, least: float, most: float) -> Iterator[Problem]:
+    if not least <= value <= most:
+        yield Problem(path=path, words=f"{value:g} is not between {least:g} and {most:g}")
+
+
+def _lost_after(settings: Settings) -> Iterator[Problem]:
+    link = settings.link
+    yield from _between("link.lost_after", link.lost_after, 3 * link.heartbeat_interval, 86_400)
+
+
+def _name(cluster: ClusterSettings) -> Iterator[Problem]:
+    if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", str(cluster.name)):
+        words = f"{cluster.name!r} is not a name of a-z, 0-9 and -"
+        yield Problem(path="cluster.name", words=words)
+
+
+def _dcgm_exporter(discovery: DiscoverySettings) -> Iterator[Problem]:
+    yield from _address("discovery.dcgm_exporter", discovery.dcgm_exporter)
+
+
+def _prometheus(prometheus: PrometheusSettings) -> Iterator[Problem]:
+    yield from _address("prometheus.url", prometheus.url)
+    if "?" in prometheus.url or "#" in prometheus.url:
         words = "must not have a ?query or a #fragment: the API's own path is put behind it"
         yield Problem(path="prometheus.url", words=words)
-    for engine, order in settings.engines.items():
+
+
+def _engines(engines: Mapping[str, EngineOrder]) -> Iterator[Problem]:
+    for engine, order in engines.items():
         if engine not in ENGINES:
-            known = ", ".join(ENGINES)
-            yield Problem(path=f"engines.{engine}", words=f"is none of {known}")
-        yield from _builds(f"engines.{engine}.builds", order)
+            words = f"is none of {', '.join(ENGINES)}"
+            yield Problem(path=f"engines.{engine}", words=words)
+        yield from each(_order(f"engines.{engine}.builds", order))
+
+
+def _publishing(publishing: Publishing) -> Iterator[Problem]:
+    for problem in check_publishing(publishing):
+        yield Problem(path=f"publishing.{problem.path}", words=problem.words)
 
 
 def _address(path: str, url: str) -> Iterator[Problem]:
@@ -89,16 +148,26 @@ def _address(path: str, url: str) -> Iterator[Problem]:
         yield Problem(path=path, words=f"{url!r} is not an http(s) address")
 
 
-def _builds(path: str, order: EngineOrder) -> Iterator[Problem]:
+def _order(path: str, order: EngineOrder) -> Iterator[Problem]:
     if not order.builds:
         yield Problem(path=path, words="at least one build is needed")
     for number, build in enumerate(order.builds):
         where = f"{path}[{number}]"
-        for index, package in enumerate(build.packages):
-            yield from check_sha256(f"{where}.packages[{index}].sha256", package.sha256)
-        for part in (build.program, *build.libraries):
-            if part.startswith("/") or ".." in part.split("/"):
-                yield Problem(path=where, words=f"{part!r} must lie inside the packages")
-        if build.launcher not in LAUNCHERS:
-            known = " or ".join(repr(name) for name in LAUNCHERS)
-            yield Problem(path=f"{where}.launcher", words=f"{build.launcher!r} is not {known}")
+        yield from each(_packages(where, build), _inside(where, build), _launcher(where, build))
+
+
+def _packages(path: str, build: EngineBuild) -> Iterator[Problem]:
+    for number, package in enumerate(build.packages):
+        yield from check_sha256(f"{path}.packages[{number}].sha256", package.sha256)
+
+
+def _inside(path: str, build: EngineBuild) -> Iterator[Problem]:
+    for part in (build.program, *build.libraries):
+        if part.startswith("/") or ".." in part.split("/"):
+            yield Problem(path=path, words=f"{part!r} must lie inside the packages")
+
+
+def _launcher(path: str, build: EngineBuild) -> Iterator[Problem]:
+    if build.launcher not in LAUNCHERS:
+        known = " or ".join(repr(name) for name in LAUNCHERS)
+        yield Problem(path=f"{path}.launcher", words=f"{build.launcher!r} is not {known}")

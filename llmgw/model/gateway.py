@@ -6,6 +6,10 @@ REACHED = "reached"
 """Feature of a gateway: it tells which place of the feed its workers serve by."""
 LOADS = "loads"
 """Feature of a gateway: it tells what it has in flight at each replica."""
+ENGINE_LOADS = "engine_loads"
+"""Feature of a gateway: it takes what engines say that they have to do."""
+QUOTAS = "quotas"
+"""Feature of a gateway: it keeps to the slices of keys' limits that it is lent."""
 
 
 class Endpoint(Record, frozen=True, kw_only=True):
@@ -22,6 +26,22 @@ class Endpoint(Record, frozen=True, kw_only=True):
     engine: str | None = None
     last_resort: bool = False
     """On a lost node: used only where nothing else serves."""
+    concurrency: int | None = None
+    """Requests that it serves at once; more wait at gateways. None: nobody said."""
+    tls: bool = False
+    base_path: str | None = None
+    """What stands in place of `/v1` in its paths; None: nothing does."""
+    key_file: str | None = None
+    """File on the gateway's machine with its key, in place of `key`."""
+    is_outside: bool = False
+    """It is a provider's: it gets, and its replies tell, nothing of this cluster."""
+
+
+class Split(Record, frozen=True, kw_only=True):
+    """One of the models under a public name, and its weight."""
+
+    model: str
+    weight: int
 
 
 class Route(Record, frozen=True, kw_only=True):
@@ -35,6 +55,12 @@ class Route(Record, frozen=True, kw_only=True):
     """Why nothing serves it, in words."""
     holds: bool = False
     """A request that comes while nothing serves it waits at the gateway: it starts the model."""
+    splits: tuple[Split, ...] = ()
+    """Models that requests for this name are shared between; empty: it is a model of its own."""
+    fallback: str | None = None
+    """Model that serves when none of these can."""
+    outside: Endpoint | None = None
+    """A provider's endpoint that serves then."""
 
 
 class GatewayConfig(Record, frozen=True, kw_only=True):
@@ -51,6 +77,19 @@ class GatewayConfig(Record, frozen=True, kw_only=True):
     """Requests for one model that wait at one worker while it starts; more are answered 503."""
     held_for: float = 0.0
     """Seconds for which one waits."""
+    queue_most: int = 0
+    """Requests for one model that wait at one worker while its replicas serve as many as they may.
+    """
+    queue_for: float = 0.0
+    """Seconds for which one waits."""
+    replica_requests: int | None = None
+    """Requests that a replica of which nobody says how many it serves is sent at once; None: any.
+    """
+    comment_period: float = 0.0
+    """Seconds after which, and between which, a client of a stream that waits is told its place;
+    0: never."""
+    replica_connections: int | None = None
+    """Requests of one gateway that a replica has at most; None: nobody said."""
 
 
 class Histogram(Record, frozen=True, kw_only=True):
@@ -65,6 +104,28 @@ class ReplyCount(Record, frozen=True, kw_only=True):
     """How many requests were answered with one status code."""
 
     code: int
+    count: int
+
+
+class RefusalCount(Record, frozen=True, kw_only=True):
+    """How many requests the gateway refused with one code of its own."""
+
+    code: str
+    count: int
+
+
+class ChoiceCount(Record, frozen=True, kw_only=True):
+    """How many times one reason decided where a request went."""
+
+    reason: str
+    count: int
+
+
+class FallbackCount(Record, frozen=True, kw_only=True):
+    """How many requests went elsewhere because nothing that serves a name could take them."""
+
+    to: str
+    reason: str
     count: int
 
 
@@ -84,6 +145,16 @@ class ModelTraffic(Record, frozen=True, kw_only=True):
     """A level, not a total."""
     inter_token: Histogram | None = None
     """Of each streamed reply the mean time between two of its tokens."""
+    waited: Histogram | None = None
+    """Of each request that waited and went on: how long."""
+    refusals: tuple[RefusalCount, ...] = ()
+    """Requests that the gateway itself refused, by the code of the refusal."""
+    choices: tuple[ChoiceCount, ...] = ()
+    """Choices of a replica, by reason."""
+    fallbacks: tuple[FallbackCount, ...] = ()
+    """Requests that went to a fall-back."""
+    errors: tuple[RefusalCount, ...] = ()
+    """Requests that ended with another error of the gateway's, by its code."""
 
 
 class TrafficReport(Record, frozen=True, kw_only=True):
@@ -100,10 +171,14 @@ class ReplicaLoad(Record, frozen=True, kw_only=True):
 
     replica: str
     in_flight: int
+    failed_at: int = 0
+    """Workers for which it failed and has not answered since."""
+    score: float | None = None
+    """What it has to do as the choice sees it, in requests; of what workers say the most."""
 
 
 class ModelQueue(Record, frozen=True, kw_only=True):
-    """Requests that wait at a gateway for a model that nothing serves yet."""
+    """Requests that wait at a gateway for a model: nothing serves it yet, or it is full."""
 
     model: str
     queued: int
@@ -118,6 +193,28 @@ class LoadReport(Record, frozen=True, kw_only=True):
     gateway: str
     replicas: tuple[ReplicaLoad, ...] = ()
     queues: tuple[ModelQueue, ...] = ()
+    tells_failures: bool = False
+    """It tells of replicas that failed."""
+
+
+class EngineLoad(Record, frozen=True, kw_only=True):
+    """What an engine says that it has to do; None: it does not say."""
+
+    replica: str
+    running: int | None = None
+    waiting: int | None = None
+    cache_used: float | None = None
+    """Share of its KV cache that requests hold, between 0 and 1."""
+    age: float
+    """Seconds since it said so, when this was sent."""
+
+
+class EngineLoads(Record, frozen=True, kw_only=True):
+    """Down: what is new of what engines say; what is not named stays as it was told last."""
+
+    stale_after: float
+    """Seconds after which it says nothing any more: three of an agent's looks."""
+    loads: tuple[EngineLoad, ...] = ()
 
 
 class GatewayRegister(Record, frozen=True, kw_only=True):

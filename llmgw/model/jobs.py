@@ -57,6 +57,9 @@ class ServeJob(Record, frozen=True, kw_only=True, tag_field="kind", tag="serve")
     model: Model
     version: int = 0
     """The catalog's version of it when the job began; 0: it was not there."""
+    within: float | None = None
+    """Seconds after which a job that does not serve it fails; None: it goes on as long as anything
+    is left to try."""
 
 
 JobSpec = ServeJob
@@ -76,6 +79,10 @@ class Job(Record, frozen=True, kw_only=True):
     state: str = QUEUED
     reason: str | None = None
     """Why it failed or was cancelled, in words."""
+    hint: str | None = None
+    """What to do about it, where trying it again is no help."""
+    until: float | None = None
+    """When it fails unless it is done; None: it has no such limit."""
     steps: tuple[JobStep, ...] = ()
     spec: ServeJob
 

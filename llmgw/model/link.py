@@ -2,8 +2,14 @@
 
 from llmgw.model.commands import Command, LogLines, Reply
 from llmgw.model.feed import Batch, Follow, Position
-from llmgw.model.gateway import EndpointDown, GatewayRegister, LoadReport, TrafficReport
-from llmgw.model.keys import UsageReport
+from llmgw.model.gateway import (
+    EndpointDown,
+    EngineLoads,
+    GatewayRegister,
+    LoadReport,
+    TrafficReport,
+)
+from llmgw.model.keys import QuotaGrant, QuotaReport, UsageReport
 from llmgw.model.node import Heartbeat, Inventory, Register
 from llmgw.model.record import Record
 from llmgw.model.settings import NodeSettings
@@ -114,6 +120,8 @@ class GatewayMessage(Record, frozen=True, kw_only=True):
     """All workers serve by the table of this place in the feed. Feature `reached`."""
     loads: LoadReport | None = None
     """Feature `loads`."""
+    quotas: QuotaReport | None = None
+    """Feature `quotas`."""
 
 
 class GatewayControl(Record, frozen=True, kw_only=True):
@@ -125,6 +133,10 @@ class GatewayControl(Record, frozen=True, kw_only=True):
     ping: Ping | None = None
     goodbye: Goodbye | None = None
     certificate: CertificateIssued | None = None
+    quotas: QuotaGrant | None = None
+    """To a gateway with the feature `quotas`."""
+    engine_loads: EngineLoads | None = None
+    """To a gateway with the feature `engine_loads`."""
 
 
 class AuthorityAnswer(Record, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 import msgspec
 
 from llmgw.model.catalog import PackageRef
+from llmgw.model.publishing import Publishing
 from llmgw.model.record import Record, Written
 
 
@@ -93,10 +94,24 @@ class GatewaySettings(Written, frozen=True, kw_only=True):
     """Of a reply: between two pieces of it."""
     client_timeout: float = 60.0
     """Of a client: to send its request head and body, and between requests."""
+    replica_connections: int = 1024
+    """Requests of one gateway that a replica has at most, each over a connection of its own; what
+    is more is answered 503 `replicas_full`."""
     held_most: int = 100
     """Requests for a model that is started by the first of them: so many wait at one worker."""
     held_for: float = 300.0
     """How long each of them waits for the model before it is answered 503."""
+    queue_most: int = 200
+    """Requests for one model that wait at one worker while each of its replicas serves as many as
+    it may; more are answered 503 `queue_full`."""
+    queue_for: float = 60.0
+    """How long each of them waits before it is answered 503 `queue_timeout`."""
+    replica_requests: int | None = None
+    """Requests that a replica is sent at once if its profile says nothing of `concurrency`; null:
+    any."""
+    comment_period: float = 5.0
+    """After how long, and how often then, a client of a stream that waits is told its place; 0:
+    never, and it is answered with a status of its own whatever happens."""
 
 
 class CertificateSettings(Written, frozen=True, kw_only=True):
@@ -219,6 +234,7 @@ class Settings(Written, frozen=True, kw_only=True):
     certificates: CertificateSettings = CertificateSettings()
     discovery: DiscoverySettings = DiscoverySettings()
     prometheus: PrometheusSettings = PrometheusSettings()
+    publishing: Publishing = Publishing()
     engines: dict[str, EngineOrder] = msgspec.field(
         default_factory=lambda: {"llamacpp": LLAMACPP_DEFAULT}
     )

@@ -47,6 +47,8 @@ class Rendezvous(Record, frozen=True, kw_only=True):
     port: int
     world: int
     """How many shards the replica has."""
+    nodes: tuple[str, ...] = ()
+    """Where each shard was sent, by rank; empty: an older control plane sent them."""
 
 
 class ShardSpec(Record, frozen=True, kw_only=True):
@@ -152,3 +154,5 @@ class ShardUse(Record, frozen=True, kw_only=True):
     memory_bytes: int | None = None
     requests_running: int | None = None
     requests_waiting: int | None = None
+    cache_used: float | None = None
+    """Share of its KV cache that requests hold, between 0 and 1."""

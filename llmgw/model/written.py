@@ -1,55 +1,60 @@
-"""Reading what people write: strict, with the path of what is wrong and the nearest right name."""
+"""Reading what people write: strict, every mistake at once with its path and the nearest name."""
 
-import difflib
 import re
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from llmgw.base.errors import Unreadable
+from llmgw.model.faulty import Faulty
+from llmgw.model.misfits import misfits
+from llmgw.model.plainwords import said_of
+from llmgw.model.record import Problem
+from llmgw.model.unread import NotRead
 
 T = TypeVar("T")
+Meaning = Callable[[T], tuple[Problem, ...]]
+"""Says what is wrong with the meaning of a record, beyond its shape."""
 
 _NOT_ASCII = re.compile(r"[\x7f-\U0010ffff]")
-_UNKNOWN = re.compile(
-    r"Object contains unknown field `(?P<name>[^`]*)`(?: - at `(?P<path>[^`]*)`)?"
-)
 _TOO_DEEP = "too many levels inside each other"
-_BOUND = re.compile(
-    r"Expected `(?P<type>\w+)` (?P<length>of length )?(?P<sign><=|>=|<|>) (?P<to>[-+.e\d]+)"
-)
-"""How msgspec says that a value is out of its bounds."""
-_SIGNS = {"<=": "at most", ">=": "at least", "<": "less than", ">": "more than"}
-_AT = re.compile(r"^(?P<words>.*?)(?: - at `(?P<path>[^`]*)`)?$", re.DOTALL)
 
 
-def read_json(data: bytes | str, type_: type[T], where: str) -> T:
-    """Return the value of a JSON text.
+def read_json(
+    data: bytes | str, type_: type[T], where: str, *, meaning: Meaning[T] | None = None
+) -> T:
+    """Return the value of a JSON text; its meaning is not judged.
+
+    Args:
+        data: the text.
+        type_: what it is to be.
+        where: names it in errors.
+        meaning: asked only of what is not of that shape, so that all is said at once.
 
     Raises:
-        Unreadable: it is not JSON, or not of that shape; names `where`, the path and what to write.
+        Faulty: it is not of that shape: every problem with its path and what to write.
+        Unreadable: it is not JSON.
     """
     try:
-        return msgspec.json.decode(data, type=type_)
-    except msgspec.ValidationError as error:
-        raise _explained(error, type_, where) from error
+        try:
+            return msgspec.json.decode(data, type=type_)
+        except msgspec.ValidationError as error:
+            # What comes behind the first misfit has not been looked at: it may be no JSON.
+            plain = msgspec.json.decode(data)
+            raise _explained(error, plain, type_, where, meaning) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Unreadable(f"{where}: not JSON: {error}") from error
     except RecursionError as error:
         raise Unreadable(f"{where}: {_TOO_DEEP}") from error
 
 
-def read_yaml(text: str, type_: type[T], where: str) -> T:
-    """Return the value of a YAML text; an empty text is an empty mapping.
-
-    Raises:
-        Unreadable: it is not YAML, or not of that shape; names `where`, the path and what to write.
-    """
-    return read_plain(plain_yaml(text, where), type_, where)
+def read_yaml(text: str, type_: type[T], where: str, *, meaning: Meaning[T] | None = None) -> T:
+    """Return the value of a YAML text; an empty text is an empty mapping. As `read_json`."""
+    return read_plain(plain_yaml(text, where), type_, where, meaning=meaning)
 
 
 def plain_yaml(text: str, where: str) -> object:
@@ -76,12 +81,14 @@ def _yaml_words(error: Exception) -> str:
     return f"line {mark.line + 1}, column {mark.column + 1}: {problem}"
 
 
-def read_plain(value: object, type_: type[T], where: str) -> T:
-    """Return the record of plain values (as JSON or YAML gave them)."""
+def read_plain(
+    value: object, type_: type[T], where: str, *, meaning: Meaning[T] | None = None
+) -> T:
+    """Return the record of plain values (as JSON or YAML gave them). As `read_json`."""
     try:
         return msgspec.convert(value, type_, strict=True)
     except msgspec.ValidationError as error:
-        raise _explained(error, type_, where) from error
+        raise _explained(error, value, type_, where, meaning) from error
     except RecursionError as error:
         raise Unreadable(f"{where}: {_TOO_DEEP}") from error
 
@@ -173,71 +180,26 @@ def _is_list(hint: object) -> bool:
     return any(typing.get_origin(part) in (tuple, list) for part in parts)
 
 
-def _explained(error: msgspec.ValidationError, type_: object, where: str) -> Unreadable:
-    """Return the error with a path people can find and the nearest name."""
-    text = str(error)
-    if unknown := _UNKNOWN.search(text):
-        parent = (unknown["path"] or "$").removeprefix("$").removeprefix(".")
-        path = f"{parent}.{unknown['name']}" if parent else unknown["name"]
-        near = difflib.get_close_matches(unknown["name"], _names_at(type_, parent), n=1)
-        return Unreadable(
-            f"{where}: {path}: no such field", hint=f"did you mean {near[0]!r}?" if near else None
-        )
-    return Unreadable(f"{where}: {said_of(error)}")
+def _explained(
+    error: msgspec.ValidationError,
+    value: object,
+    type_: type[T],
+    where: str,
+    meaning: Meaning[T] | None,
+) -> Unreadable:
+    """Return all that is wrong with plain values, of which one does not fit its type."""
+    try:
+        read, shape = misfits(value, type_)
+    except RecursionError:
+        return Unreadable(f"{where}: {_TOO_DEEP}")
+    if not shape:
+        return Unreadable(f"{where}: {said_of(error)}")
+    return Faulty(where, (*shape, *_meant(read, meaning)))
 
 
-def said_of(error: msgspec.ValidationError) -> str:
-    """Return what is wrong with a value, behind its path: `name: has more than 253 characters`."""
-    found = _AT.match(str(error))
-    words = found["words"] if found else str(error)
-    path = (found["path"] if found and found["path"] else "").removeprefix("$").removeprefix(".")
-    return f"{path}: {bound_words(words)}" if path else bound_words(words)
-
-
-def bound_words(words: str) -> str:
-    """Return in plain words that a value is out of its bounds; anything else as it is."""
-    bound = _BOUND.fullmatch(words)
-    if bound is None:
-        return words
-    sign, to = bound["sign"], bound["to"]
-    if bound["length"] is None:
-        return f"must be {_SIGNS[sign]} {float(to):.16g}"
-    what = {"str": "characters", "bytes": "bytes"}.get(bound["type"], "items")
-    if sign == "<=":
-        return f"has more than {to} {what}"
-    return "must not be empty" if to == "1" else f"has fewer than {to} {what}"
-
-
-def _names_at(type_: object, path: str) -> list[str]:
-    """Return the field names that may stand at a path; all names when the path can't be walked."""
-    known: list[str] = []
-    _collect(type_, known, set())
-    here = _walk(type_, [p for p in re.split(r"[.\[]", path) if p and not p.endswith("]")])
-    return here or known
-
-
-def _walk(type_: object, steps: list[str]) -> list[str]:
-    structs = _structs(type_)
-    for step in steps:
-        following: list[Any] = []
-        for struct in structs:
-            hints = typing.get_type_hints(struct)
-            following += _structs(hints[step]) if step in hints else []
-        structs = following
-    return [name for struct in structs for name in struct.__struct_fields__]
-
-
-def _collect(type_: object, into: list[str], seen: set[object]) -> None:
-    for struct in _structs(type_):
-        if struct in seen:
-            continue
-        seen.add(struct)
-        for name, hint in typing.get_type_hints(struct).items():
-            into.append(name)
-            _collect(hint, into, seen)
-
-
-def _structs(hint: object) -> list[Any]:
-    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
-        return [hint]
-    return [struct for part in typing.get_args(hint) for struct in _structs(part)]
+def _meant(read: T, meaning: Meaning[T] | None) -> tuple[Problem, ...]:
+    """Return what is wrong with the meaning of what could be read."""
+    try:
+        return () if meaning is None else meaning(read)
+    except NotRead:
+        return ()

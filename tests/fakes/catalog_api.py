@@ -26,9 +26,18 @@ class CatalogApi:
         self.models: dict[str, Model] = {"org/qwen": MODEL, "two": TWO}
         self.put_: list[tuple[Model, int | None]] = []
         self.meanwhile = False
+        self.deleted: list[str] = []
+        self.ends: dict[str, str] = {}
+        """Replicas that a plan gives up, and why."""
         shard = {"rank": 0, "node": "n1", "memory_bytes": 4 * 10**9, "cpu_cores": 2}
         self.replicas: list[dict[str, Any]] = [
-            {"id": "qwen-1", "model": "org/qwen", "state": "ready", "shards": [shard]}
+            {
+                "id": "qwen-1",
+                "model": "org/qwen",
+                "state": "ready",
+                "shards": [shard],
+                "in_flight": 3,
+            }
         ]
         use = {"replica": "qwen-1", "rank": 0, "cpu_cores": 3.2, "memory_bytes": 39 * 10**8}
         self.samples = [{"id": "n1", "at": 0.0, "heartbeat": {"sequence": 1, "shards": [use]}}]
@@ -43,6 +52,24 @@ class CatalogApi:
             raise NotFound(f"nothing at {path}")
         entry = {"model": msgspec.to_builtins(model), "version": 7}
         return {**entry, "changed": 0.0, "changed_by": "ada"}
+
+    def post(self, path: str, body: object = None) -> object:
+        assert path == "/plan/model"
+        model = msgspec.convert(body, Model)
+        gives_up = [
+            {"replica": one, "model": model.name, "kind": "drain", "words": words}
+            for one, words in self.ends.items()
+        ]
+        return {
+            "model": model.name,
+            "words": "starts 1 replica: n1 [CPU]",
+            "starts": [{"shards": [{"node": "n1", "devices": []}]}],
+            "gives_up": gives_up,
+            "profiles": [{"profile": one.name, "refusal": None} for one in model.profiles],
+        }
+
+    def delete(self, path: str) -> None:
+        self.deleted.append(path)
 
     def put(self, path: str, body: object, *, version: int | None = None) -> object:
         if self.meanwhile:

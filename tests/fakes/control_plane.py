@@ -19,8 +19,14 @@ from llmgw.model.feed import (
     Position,
     RouteChange,
 )
-from llmgw.model.gateway import EndpointDown, GatewayRegister, LoadReport, TrafficReport
-from llmgw.model.keys import JoinToken, UsageReport, UsageTotals
+from llmgw.model.gateway import (
+    EndpointDown,
+    EngineLoads,
+    GatewayRegister,
+    LoadReport,
+    TrafficReport,
+)
+from llmgw.model.keys import JoinToken, QuotaReport, UsageReport, UsageTotals
 from llmgw.model.link import (
     AuthorityAnswer,
     CertificateIssued,
@@ -52,6 +58,7 @@ class FakeControlPlane:
         self.traffic: list[TrafficReport] = []
         self.down: list[EndpointDown] = []
         self.loads: list[LoadReport] = []
+        self.quotas: list[QuotaReport] = []
         self.takes_usage = True
         self.renewed = 0
         self.streams: set[GatewayStream] = set()
@@ -119,6 +126,11 @@ class FakeControlPlane:
         self._number += 1
         for stream in self.streams:
             stream.send(GatewayControl(batch=self._batch(changes)))
+
+    def tell_loads(self, loads: EngineLoads) -> None:
+        """Tell every gateway what engines have to do."""
+        for stream in self.streams:
+            stream.send(GatewayControl(engine_loads=loads))
 
     @property
     def position(self) -> Position:
@@ -190,6 +202,8 @@ class FakeControlPlane:
     def _take_rest(self, stream: GatewayStream, message: GatewayMessage) -> None:
         if message.loads is not None:
             self.loads.append(message.loads)
+        if message.quotas is not None:
+            self.quotas.append(message.quotas)
         if message.follow is not None:
             self.streams.add(stream)
             self._list(stream)

@@ -12,7 +12,9 @@ from llmgw.base.clock import Clock, SystemClock
 from llmgw.gateway.cells import Cells
 from llmgw.gateway.frames import FromWorker, Waiting
 from llmgw.gateway.front import Front
-from llmgw.gateway.table import Table, default_config, whole
+from llmgw.gateway.key_cells import KeyCells
+from llmgw.gateway.quotas import Quotas
+from llmgw.gateway.table import Table, default_config, endpoints_of, whole
 from llmgw.gateway.worker import Worker
 from llmgw.model.gateway import Endpoint, GatewayConfig, Route
 from llmgw.model.keys import Key
@@ -50,10 +52,19 @@ def table(*routes: Route, keys: Sequence[Key] = (), **settings: object) -> Table
 class GatewayHere:
     """A running worker: change its table, ask it, stop it."""
 
-    def __init__(self, clock: Clock | None = None, cells: Cells | None = None) -> None:
+    def __init__(
+        self,
+        clock: Clock | None = None,
+        cells: Cells | None = None,
+        keys: KeyCells | None = None,
+        quotas: Quotas | None = None,
+    ) -> None:
         self.reports: list[FromWorker] = []
         self.down: list[tuple[str, str]] = []
         self.clock = clock or SystemClock()
+        self.keys: dict[str, Key] = {}
+        self.key_cells = keys or KeyCells.private()
+        self.quotas = quotas or Quotas(self.key_cells, "gw", self.clock)
         self.front = Front(
             self.clock,
             random.Random(1),
@@ -61,6 +72,7 @@ class GatewayHere:
             "test",
             lambda replica, words: self.down.append((replica, words)),
             lambda counts: self.reports.append(Waiting(counts=counts)),
+            keys=self.key_cells,
         )
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
         self.port: int = self._listener.getsockname()[1]
@@ -74,12 +86,17 @@ class GatewayHere:
 
     def show(self, state: Table, *, current: bool = True, received: bool = True) -> None:
         """Give it a whole table."""
-        for one in state.routes.values():
-            for place in one.endpoints:
-                self._columns.setdefault(place.replica, len(self._columns))
+        for place in endpoints_of(state.routes.values()):
+            self._columns.setdefault(place.replica, len(self._columns))
+        self.keys = state.keys
+        self.quotas.keep(state.keys)
         self.worker.take(
             msgspec.structs.replace(
-                whole(state), current=current, received=received, columns=dict(self._columns)
+                whole(state),
+                current=current,
+                received=received,
+                columns=dict(self._columns),
+                key_columns=self.quotas.columns(tuple(state.keys.values())),
             )
         )
 

@@ -26,9 +26,11 @@ from llmgw.control.hardware import Hardware
 from llmgw.control.history import History
 from llmgw.control.jobs import Jobs
 from llmgw.control.keys import Keys
+from llmgw.control.loads import Loads
 from llmgw.control.membership import Membership
 from llmgw.control.plane import Plane
 from llmgw.control.prometheus import Prometheus
+from llmgw.control.quotas import Quotas
 from llmgw.control.settings import LiveSettings
 from llmgw.control.tokens import Tokens
 from llmgw.control.writing import Writing
@@ -39,7 +41,7 @@ from llmgw.model.feed import NODES, REPLICAS, ROUTES, SAMPLES
 from llmgw.model.gateway import Endpoint, Gateway, ModelTraffic, Route
 from llmgw.model.hardware import HardwareChange
 from llmgw.model.jobs import Job, JobPart, JobProgress, JobStep, ServeJob
-from llmgw.model.keys import ROLES, JoinToken, UsageRow
+from llmgw.model.keys import ROLES, JoinToken, QuotaFigures, UsageRow
 from llmgw.model.node import WISHES, Node, Sample
 from llmgw.model.record import Record
 from llmgw.model.replica import Replica
@@ -49,7 +51,9 @@ from llmgw.plan.records import (
     Booking,
     Candidate,
     Desired,
+    Drain,
     DrainReplica,
+    Load,
     MassLoss,
     NodeRoom,
     Observed,
@@ -88,6 +92,8 @@ class FakeFleet:
     def __init__(self, feed: Feed, recorded: RecordedFleet) -> None:
         self._feed = feed
         self.losses = FakeLosses()
+        self.given_up: tuple[Drain, ...] = ()
+        self.known_loads: tuple[Load, ...] = ()
         self.topics: dict[str, dict[str, Record]] = {
             topic: cast("dict[str, Record]", dict(recorded.topics.get(topic, {})))
             for topic in (NODES, SAMPLES, REPLICAS, ROUTES)
@@ -119,6 +125,12 @@ class FakeFleet:
 
     def routes(self) -> tuple[Route, ...]:
         return tuple(cast("Route", one) for _, one in sorted(self.topics[ROUTES].items()))
+
+    def drains(self) -> tuple[Drain, ...]:
+        return self.given_up
+
+    def loads(self) -> tuple[Load, ...]:
+        return self.known_loads
 
     def observed(self) -> Observed:
         return Observed(
@@ -196,6 +208,7 @@ class FakeGateways:
             Gateway(id="gw-2", connected=False, since=NOW - 60),
         )
         self.traffic: dict[str, ModelTraffic] = {}
+        self.quotas = Quotas(FakeClock())
 
     def all(self) -> tuple[Gateway, ...]:
         return self.known
@@ -285,6 +298,7 @@ class FakePlane(Plane):
         self.agents = cast("Agents", self.fake_agents)
         self.fake_gateways = FakeGateways()
         self.gateways = cast("Gateways", self.fake_gateways)
+        self.loads = Loads(self.clock)
         self.settings = LiveSettings(self.memory, self.clock, self.feed)
         self.catalog = Catalog(self.memory, self.clock, self.feed)
         self.keys = Keys(self.memory, self.clock, self.rng, secret.randbytes, self.feed)
@@ -319,7 +333,12 @@ class FakePlane(Plane):
         for role in ROLES:
             _, text = await self.tokens.make(role, f"the {role} token", actor="anna")
             self.tokens_by_role[role] = text
-        _, self.key_text = await self.keys.make("batch jobs", actor="anna", models=("gemma3-270m",))
+        _, self.key_text = await self.keys.make(
+            "batch jobs",
+            actor="anna",
+            models=("gemma3-270m",),
+            limits=QuotaFigures(requests_per_minute=60),
+        )
         await self.passes["liveness"].run_once()
         self._remember()
         await self.memory.put_hardware((a_hardware_change(),), before=0.0)

@@ -1,6 +1,7 @@
 """A whole control plane in memory: the real `Plane` over a store in memory and a clock by hand."""
 
 import asyncio
+import math
 import random
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -8,6 +9,7 @@ from contextlib import asynccontextmanager
 from llmgw.control.plane import Plane, World
 from llmgw.model.catalog import LLAMACPP, Model, PathSource, Profile
 from llmgw.model.check import fingerprint
+from llmgw.model.gateway import LoadReport
 from llmgw.model.shard import ShardSpec
 from llmgw.pki.authority import Authority
 from llmgw.store.interface import Store
@@ -68,6 +70,12 @@ async def pass_time(
         for agent in agents:
             agent.beat()
         await settle()
+
+
+def says(plane: Plane, report: LoadReport) -> None:
+    """Let a gateway say what it has in flight, one that answers each ping at once."""
+    plane.loads.take(report)
+    plane.loads.settled(report.gateway, math.inf)
 
 
 def cpu_model(name: str = "tiny", *, replicas: int = 1, **more: object) -> Model:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import ssl
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -52,8 +53,10 @@ class RawClient:
             cls.left_open.pop().abort()
 
     @classmethod
-    async def open(cls, port: int, *, limit: int = 1 << 26) -> "RawClient":
-        return cls(*await asyncio.open_connection("127.0.0.1", port, limit=limit))
+    async def open(
+        cls, port: int, *, limit: int = 1 << 26, tls: ssl.SSLContext | None = None
+    ) -> "RawClient":
+        return cls(*await asyncio.open_connection("127.0.0.1", port, limit=limit, ssl=tls))
 
     async def send(self, *parts: bytes) -> None:
         """Write parts, each by itself."""

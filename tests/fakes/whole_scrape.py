@@ -19,10 +19,15 @@ from llmgw.model.device import (
 )
 from llmgw.model.fabric import NvlinkDomain, Port, PortCounter, SubnetManager
 from llmgw.model.gateway import (
+    ChoiceCount,
     Endpoint,
+    FallbackCount,
     Gateway,
     Histogram,
+    LoadReport,
     ModelTraffic,
+    RefusalCount,
+    ReplicaLoad,
     ReplyCount,
     Route,
 )
@@ -82,6 +87,7 @@ def whole_scrape() -> Snapshot:
             Gateway(
                 id="gw-1",
                 connected=True,
+                workers=2,
                 certificate_ends=NOW + 86_400,
                 certificate_begins=NOW - 86_400,
             ),
@@ -94,6 +100,15 @@ def whole_scrape() -> Snapshot:
         evictions={MODEL: 2},
         preemptions={MODEL: 1},
         unwritten={"events": True, "usage": False},
+        queued={MODEL: 5},
+        gateway_loads={
+            "gw-1": LoadReport(
+                gateway="gw-1",
+                replicas=(ReplicaLoad(replica=REPLICA, in_flight=3, failed_at=1, score=4.5),),
+                tells_failures=True,
+            )
+        },
+        keys_over_quota=1,
     )
 
 
@@ -245,6 +260,9 @@ def _beat() -> Heartbeat:
                 replica=REPLICA,
                 cpu_cores=5.25,
                 memory_bytes=18 * GB,
+                requests_running=3,
+                requests_waiting=1,
+                cache_used=0.625,
             ),
         ),
         ports=(_port(),),
@@ -301,6 +319,11 @@ def _traffic() -> ModelTraffic:
         client_aborts=2,
         engine_aborts=0,
         in_flight=3,
+        waited=Histogram(bounds=(0.1, 1.0, 10.0), counts=(1, 2, 2, 2), sum=0.75),
+        refusals=(RefusalCount(code="queue_full", count=4),),
+        errors=(RefusalCount(code="engine_timeout", count=2),),
+        choices=(ChoiceCount(reason="prefix", count=6), ChoiceCount(reason="unknown", count=2)),
+        fallbacks=(FallbackCount(to="small", reason="unreachable", count=1),),
     )
 
 

@@ -79,7 +79,8 @@ def _all(hands: Hands) -> Iterable[Choice]:
     for name, entry in fleet.models.items():
         yield Choice(f"model {entry.model.name}", "", _to(hands, MODEL, name))
     for name, replica in fleet.replicas.items():
-        yield Choice(f"replica {name}", replica_state(replica).word, _to(hands, REPLICA, name))
+        word = replica_state(replica, fleet.nodes).word
+        yield Choice(f"replica {name}", word, _to(hands, REPLICA, name))
     for name in fleet.nodes:
         yield Choice(f"logs {name}", "the agent's log", _to(hands, LOGS, name))
     for palette in PALETTES.values():

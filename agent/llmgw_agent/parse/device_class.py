@@ -2,6 +2,7 @@
 
 import math
 import re
+from functools import lru_cache
 
 _SIZES = (
     *(1, 2, 3, 4, 6, 8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 64),
@@ -16,6 +17,7 @@ _FORM_WORDS = frozenset(
 _PRINTED_SIZE = re.compile(r"^(\d{1,5})gb$", re.ASCII)
 
 
+@lru_cache(maxsize=256)  # asked for each card with each heartbeat
 def device_class(name: str | None, memory_bytes: int | None) -> str | None:
     """Return the class that placement counts: `h100-80g`; None for a card without a name."""
     if not name:

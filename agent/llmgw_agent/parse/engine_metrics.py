@@ -16,6 +16,13 @@ _SAMPLE = re.compile(
 
 _RUNNING = ("llamacpp:requests_processing", "vllm:num_requests_running", "sglang:num_running_reqs")
 _WAITING = ("llamacpp:requests_deferred", "vllm:num_requests_waiting", "sglang:num_queue_reqs")
+_CACHE = (
+    "llamacpp:kv_cache_usage_ratio",
+    "vllm:kv_cache_usage_perc",
+    "vllm:gpu_cache_usage_perc",
+    "sglang:token_usage",
+)
+"""Shares, whatever their names say: 1 means that nothing is free."""
 _MOVES = (
     "llamacpp:tokens_predicted_total",
     "llamacpp:prompt_tokens_total",
@@ -37,6 +44,8 @@ class EngineUse(Record, frozen=True, kw_only=True):
     waiting: int | None = None
     moved: float | None = None
     """The sum of its totals: it stands still while no token moves."""
+    cache_used: float | None = None
+    """Share of its KV cache that requests hold, between 0 and 1; of several the fullest's."""
 
 
 def read_engine_metrics(text: str) -> EngineUse:
@@ -48,13 +57,16 @@ def read_engine_metrics(text: str) -> EngineUse:
         Unreadable: it names nothing that is known.
     """
     sums: dict[str, float] = {}
-    known = {*_RUNNING, *_WAITING, *_MOVES}
+    counted = {*_RUNNING, *_WAITING, *_MOVES}
+    caches: list[float] = []
     for line in text.splitlines():
         found = _SAMPLE.match(line)
-        if found is None or found["name"] not in known:
+        value = None if found is None else _number(found["value"])
+        if found is None or value is None:
             continue
-        value = _number(found["value"])
-        if value is not None:
+        if found["name"] in _CACHE:
+            caches.append(value)
+        elif found["name"] in counted:
             sums[found["name"]] = sums.get(found["name"], 0.0) + value
     if not sums:
         raise Unreadable(f"no metrics of an engine that is known: {text[:60]!r}")
@@ -63,6 +75,7 @@ def read_engine_metrics(text: str) -> EngineUse:
         running=_count(sums, _RUNNING),
         waiting=_count(sums, _WAITING),
         moved=sum(moves) if moves else None,
+        cache_used=max((share for share in caches if share <= 1), default=None),
     )
 
 

@@ -133,6 +133,7 @@ class KernelLogProbe(Source):
             LlmgwError: it can't be read, or tells of more errors than are kept.
         """
         await self._recall()
+        self._without_cards = False  # also when it is refused now: that is an error, with cards
         pieces = await self._news()
         self._without_cards = pieces is None
         if pieces is None:

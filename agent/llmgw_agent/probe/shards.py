@@ -109,6 +109,7 @@ class ShardsProbe(Source):
             rank=rank,
             requests_running=said.running,
             requests_waiting=said.waiting,
+            cache_used=said.cache_used,
             cpu_cores=self._cores(members, passed),
             memory_bytes=plausible.size(sum(use.pages for use in members) * self._page_bytes),
         )

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from llmgw.base.units import show_seconds
 from llmgw.cli import session, show
 from llmgw.cli.jobfollow import follow, progress_words
 from llmgw.cli.lazy import Entry, lazy_app
@@ -128,9 +129,11 @@ def page(job: Job, now: float) -> list[str]:
             ("serves" if job.kind == "serve" else job.kind, job.subject),
             ("state", job.state),
             ("why", job.reason or ""),
+            ("to do", job.hint or ""),
             ("by", job.actor),
             ("begun", f"{show.age(job.created, now)} ago"),
             ("changed", f"{show.age(job.changed, now)} ago"),
+            ("until", _until(job, now)),
         )
     )
     lines += ["", *table(job.steps, _STEPS, wide=True)]
@@ -138,6 +141,13 @@ def page(job: Job, now: float) -> list[str]:
     if step is not None and step.parts:
         lines += ["", *(f"  {part.name}: {_part_words(part)}" for part in step.parts)]
     return lines
+
+
+def _until(job: Job, now: float) -> str:
+    """Return how long a job may still take; empty when it has no limit or is over."""
+    if job.until is None or job.over:
+        return ""
+    return f"fails in {show_seconds(max(0.0, job.until - now))} unless it is done"
 
 
 def follow_one(job: Id, output: Output = Format.TABLE) -> None:

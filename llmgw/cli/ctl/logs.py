@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from llmgw.cli import session
+from llmgw.cli import session, show
 from llmgw.cli.options import Format, Output
 from llmgw.cli.output import json_line, note, print_data
 
@@ -52,7 +52,7 @@ async def _print_on(node: str, source: str | None, lines: int, *, as_json: bool)
                 print(json_line(batch._asdict()), flush=True)
                 continue
             if batch.dropped:
-                note(f"({batch.dropped} lines were too fast to follow)")
+                note(f"({show.count(batch.dropped, 'line')} came too fast to follow)")
             for line in batch.lines:
                 _print(line)
 

@@ -8,20 +8,23 @@ import os
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, TypeGuard
+from typing import Annotated
 
 import msgspec
 import typer
 
-from llmgw.base.errors import LlmgwError, NotFound, Refused, Unreadable, Usage
-from llmgw.cli import session, show
+from llmgw.base.errors import Conflict, LlmgwError, NotFound, Refused, Usage
+from llmgw.cli import session
+from llmgw.cli.ctl import ends
+from llmgw.cli.modelfile import read_model, unsound
 from llmgw.cli.options import DryRun, Yes
-from llmgw.cli.output import agreed, confirm, note, say
+from llmgw.cli.output import confirm, note, say
 from llmgw.model.catalog import CatalogEntry, Model, Profile
-from llmgw.model.replica import LEAVING, OVER, Replica
-from llmgw.model.shard import READY
+from llmgw.model.catalog_check import check_model
+from llmgw.model.changes import changes
 
 Name = Annotated[str, typer.Argument(help="The model's public name.")]
 ProfileName = Annotated[
@@ -29,9 +32,9 @@ ProfileName = Annotated[
 ]
 
 
-def edit(name: Name, dry_run: DryRun = False) -> None:
+def edit(name: Name, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Edit a model as YAML in $EDITOR; nothing is changed until it is sound."""
-    from llmgw.model.written import read_yaml, to_yaml
+    from llmgw.model.written import to_yaml
 
     entry = session.get(f"/models/{name}", CatalogEntry)
     before = to_yaml(entry.model)
@@ -43,7 +46,8 @@ def edit(name: Name, dry_run: DryRun = False) -> None:
         note(f"{name}: nothing was changed")
     else:
         try:
-            _put(entry, _same_name(read_yaml(after, Model, str(kept)), name), dry_run=dry_run)
+            model = _same_name(read_model(after, str(kept)), name)
+            put(entry, model, expected=entry.version, yes=yes, dry_run=dry_run)
         except LlmgwError:
             note(f"what you wrote is kept: {kept}")
             raise
@@ -70,21 +74,32 @@ def _same_name(model: Model, name: str) -> Model:
 
 def scale(
     name: Name,
-    replicas: Annotated[int, typer.Argument(min=0, help="Wanted at least; 0 stops it.")],
+    replicas: Annotated[
+        int, typer.Argument(min=0, help="Wanted at least; 0: only when asked, or none.")
+    ],
     most: Annotated[
         int | None, typer.Option("--max", min=1, help="Wanted at most, when load asks for more.")
     ] = None,
     profile: ProfileName = "",
+    yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Say how many replicas of a model are wanted."""
+    """Say how many replicas of a model are wanted.
+
+    With 0 a request starts the first one where there is a most, said now or before; without it the
+    model is stopped.
+    """
     entry = session.get(f"/models/{name}", CatalogEntry)
     one = _profile(entry.model, profile)
     upper = most if most is not None else one.max_replicas
     if upper is not None and most is None:
         upper = max(upper, replicas, 1)
     changed = msgspec.structs.replace(one, replicas=replicas, max_replicas=upper)
-    _put(entry, _with(entry.model, changed), dry_run=dry_run)
+    model = _with(entry.model, changed)
+    if put(entry, model, expected=entry.version, yes=yes, dry_run=dry_run):
+        told: Callable[[Profile], str] = import_module("llmgw.plan.ondemand").told
+        if words := told(changed):
+            note(f"{name}: {words}")
 
 
 def resources(
@@ -110,9 +125,8 @@ def resources(
         min_memory_gb=one.min_memory_gb if memory is None else memory,
         cpu_cores=one.cpu_cores if cores is None else cores,
     )
-    if changed != one and not dry_run and entry.model.roll_when_stale:
-        confirm(_replaced(name), name, yes=yes)
-    _put(entry, _with(entry.model, changed), dry_run=dry_run)
+    model = _with(entry.model, changed)
+    put(entry, model, expected=entry.version, yes=yes, dry_run=dry_run)
 
 
 def restart(name: Name, yes: Yes = False, dry_run: DryRun = False) -> None:
@@ -123,21 +137,8 @@ def restart(name: Name, yes: Yes = False, dry_run: DryRun = False) -> None:
             f"{name}: its replicas are not replaced when they are stale",
             hint=f"set roll_when_stale: true: llmgw ctl model edit {shlex.quote(name)}",
         )
-    words = _replaced(name)
-    if not agreed(words, name, yes=yes, dry_run=dry_run):
-        return
-    generation = entry.model.generation + 1
-    _put(entry, msgspec.structs.replace(entry.model, generation=generation), dry_run=False)
-
-
-def _replaced(name: str) -> str:
-    found = session.get("/replicas", tuple[Replica, ...])
-    here = [r for r in found if r.model == name and r.state not in OVER | LEAVING]
-    ready = sum(1 for one in here if one.state == READY)
-    return (
-        f"{name}: {show.count(len(here), 'replica')} ({ready} ready) will be replaced, "
-        "each once its successor is ready where there is room for both"
-    )
+    model = msgspec.structs.replace(entry.model, generation=entry.model.generation + 1)
+    put(entry, model, expected=entry.version, yes=yes, dry_run=dry_run)
 
 
 def _profile(model: Model, name: str) -> Profile:
@@ -160,61 +161,60 @@ def _with(model: Model, changed: Profile) -> Model:
     return msgspec.structs.replace(model, profiles=profiles)
 
 
-def _put(entry: CatalogEntry, model: Model, *, dry_run: bool) -> None:
-    from llmgw.model.catalog_check import check_model
+def put(
+    entry: CatalogEntry | None,
+    model: Model,
+    *,
+    expected: int | None,
+    yes: bool,
+    dry_run: bool,
+) -> bool:
+    """Put a model into the catalog once what it ends is agreed to, or say what would change.
 
+    Args:
+        entry: what the catalog has; None: it has none of that name.
+        model: what is wanted from now on.
+        expected: the version that it must be at; None: whatever is there.
+        yes: do not ask.
+        dry_run: change nothing.
+
+    Returns:
+        False where nothing changes.
+    """
     name = model.name
     if problems := check_model(model):
-        for problem in problems:
-            note(f"{name}: {problem.path}: {problem.words}")
-        raise Unreadable(f"{name}: {show.count(len(problems), 'problem')}, nothing was changed")
-    lines = [f"{name}: {line}" for line in changes(entry.model, model)]
-    if not lines:
-        note(f"{name}: is so already; nothing was changed")
-        return
-    if dry_run:
-        for line in lines:
-            note(line)
-        note(f"would become version {entry.version + 1}; nothing was changed")
-        return
-    body = msgspec.to_builtins(model)
-    answer = session.connect().put(f"/models/{name}", body, version=entry.version)
-    new = session.typed(answer, CatalogEntry, "model")
+        raise unsound(name, problems)
+    there = entry.version if entry is not None else 0
+    if expected not in (None, there):
+        raise Conflict(
+            f"{name}: the catalog has version {there}, not {expected}",
+            hint=f"see what is there: llmgw ctl model show {shlex.quote(name)}",
+        )
+    lines = [f"{name}: {line}" for line in changes(entry.model, model)] if entry else []
+    if entry is not None and not lines:
+        note(f"{name}: is so already, as version {there}; nothing was changed")
+        return False
+    takes, ending = ends.foreseen(model)
     for line in lines:
         note(line)
+    if dry_run:
+        if takes:
+            note(f"{name}: {takes}")
+        for line in ending:
+            note(line)
+        note(f"{name} would {_become(there)}; nothing was changed")
+        return True
+    if ending:
+        confirm("\n".join(ending), name, yes=yes)
+    body = msgspec.to_builtins(model)
+    answer = session.connect().put(f"/models/{name}", body, version=expected)
+    new = session.typed(answer, CatalogEntry, "model")
     say(f"{name} is version {new.version}")
+    return True
 
 
-def changes(before: Model, after: Model) -> list[str]:
-    """Return what differs between two models, a line a field: its path, from, to."""
-    return list(_differences("", msgspec.to_builtins(before), msgspec.to_builtins(after)))
-
-
-def _differences(path: str, before: object, after: object) -> list[str]:
-    if isinstance(before, dict) and isinstance(after, dict):
-        keys = dict.fromkeys((*before, *after))
-        within = [
-            _differences(f"{path}.{key}" if path else str(key), before.get(key), after.get(key))
-            for key in keys
-        ]
-        return [line for lines in within for line in lines]
-    if _many(before) and _many(after) and len(before) == len(after):
-        within = [
-            _differences(f"{path}[{number}]", one, other)
-            for number, (one, other) in enumerate(zip(before, after, strict=True))
-        ]
-        return [line for lines in within for line in lines]
-    if before == after:
-        return []
-    return [f"{path}: {_text(before)} -> {_text(after)}"]
-
-
-def _many(value: object) -> TypeGuard[Sequence[object]]:
-    return isinstance(value, list | tuple)
-
-
-def _text(value: object) -> str:
-    return msgspec.json.encode(value).decode()
+def _become(there: int) -> str:
+    return f"become version {there + 1}" if there else "be added"
 
 
 def _open_editor(path: Path) -> None:

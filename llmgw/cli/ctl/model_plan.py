@@ -44,13 +44,32 @@ def lines(answer: dict[str, Any]) -> list[str]:
     for one in answer["starts"]:
         where = " and ".join(_seat(shard) for shard in one["shards"])
         found.append(f"  start on {where}: {one['words']}")
-    found += [f"  {one['kind']} {one['replica']}: {one['words']}" for one in answer["gives_up"]]
+    found += _given_up(answer)
+    request = answer.get("first_request")  # of a newer control plane
+    if request is not None:
+        found += _first_request(request)
     found += [line for profile in answer["profiles"] for line in _profile(profile)]
-    if answer["problems"] or not (answer["weights_on"] or answer["download_bytes"] != 0):
+    takes = answer if request is None else request
+    if answer["problems"] or not (answer["weights_on"] or takes["download_bytes"] != 0):
         return found  # nothing was planned, or it has no weights
     weights = show_bytes(answer["weights_bytes"])
     held = ", ".join(answer["weights_on"]) or "no node"
-    found.append(f"  weights {weights}, held by {held}; to fetch {_fetch(answer)}")
+    found.append(f"  weights {weights}, held by {held}; to fetch {_fetch(takes)}")
+    return found
+
+
+def _given_up(takes: dict[str, Any]) -> list[str]:
+    return [f"  {one['kind']} {one['replica']}: {one['words']}" for one in takes["gives_up"]]
+
+
+def _first_request(request: dict[str, Any]) -> list[str]:
+    """Return what the first request takes of a model that has no replica until it comes."""
+    found = ["  when the first request comes:"]
+    for one in request["starts"]:
+        where = " and ".join(_seat(shard) for shard in one["shards"])
+        found.append(f"    start {one['profile']} on {where}: {one['words']}")
+    found += [f"  {line}" for line in _given_up(request)]
+    found += [f"  {line}" for one in request["refusals"] for line in _refused(one)]
     return found
 
 
@@ -64,12 +83,18 @@ def _seat(shard: dict[str, Any]) -> str:
 def _profile(profile: dict[str, Any]) -> list[str]:
     need, name = profile["need"], profile["profile"]
     found = [f"  {name}: {profile['wanted']} wanted, {profile['there']} there; {_need(need)}"]
+    if rests := profile.get("rests"):
+        found.append(f"  {name}: {rests}")
     if (refusal := profile["refusal"]) is not None:
-        verdicts = [candidate["verdict"] for candidate in refusal["candidates"]]
-        words = f" {refusal['words']}" if not verdicts else ""
-        found.append(f"  {name}: can't be placed:{words}")
-        found += [f"    {one['kind'].replace('_', ' ')}: {one['words']}" for one in verdicts]
+        found += _refused(refusal)
     return found
+
+
+def _refused(refusal: dict[str, Any]) -> list[str]:
+    verdicts = [candidate["verdict"] for candidate in refusal["candidates"]]
+    words = f" {refusal['words']}" if not verdicts else ""
+    kinds = [f"    {one['kind'].replace('_', ' ')}: {one['words']}" for one in verdicts]
+    return [f"  {refusal['profile']}: can't be placed:{words}", *kinds]
 
 
 def _need(need: dict[str, Any]) -> str:
@@ -77,11 +102,14 @@ def _need(need: dict[str, Any]) -> str:
         return f"memory not known: {'; '.join(need['unknown']) or ABSENT}"
     parts = f"weights {show_bytes(need['weights_bytes'])}, "
     parts += f"cache {show_bytes(need['cache_bytes'])} for {need['concurrency']} x "
-    parts += f"{need['context']} tokens, to compute {show_bytes(need['compute_bytes'])}"
+    parts += f"{show.count(need['context'], 'token')}, to compute "
+    parts += show_bytes(need["compute_bytes"])
     if need["per_device_bytes"] is None:
         return f"about {show_bytes(need['total_bytes'])} of host memory ({parts})"
     each = show_bytes(need["per_device_bytes"])
-    return f"about {each} on each of {need['devices']} devices ({parts})"
+    devices = need["devices"]
+    where = "its device" if devices == 1 else f"each of {devices} devices"
+    return f"about {each} on {where} ({parts})"
 
 
 def _fetch(answer: dict[str, Any]) -> str:
@@ -92,6 +120,6 @@ def _fetch(answer: dict[str, Any]) -> str:
 def _model(what: str) -> Model:
     if what != "-" and not Path(what).is_file():
         return session.get(f"/models/{what}", CatalogEntry).model
-    from llmgw.cli.ctl.model import read_file
+    from llmgw.cli.modelfile import read_file
 
     return read_file(what)

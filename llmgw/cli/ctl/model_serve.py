@@ -8,10 +8,11 @@ import msgspec
 import typer
 
 from llmgw.cli import session
-from llmgw.cli.ctl import model_plan
+from llmgw.cli.ctl import ends, model_plan
 from llmgw.cli.jobfollow import follow
-from llmgw.cli.options import DryRun, Format, Output
-from llmgw.cli.output import note, print_data, say
+from llmgw.cli.modelfile import read_file
+from llmgw.cli.options import DryRun, Format, Output, Yes, duration
+from llmgw.cli.output import confirm, note, print_data, say
 from llmgw.model.catalog import CatalogEntry
 from llmgw.model.jobs import Job
 
@@ -20,30 +21,42 @@ Follow = Annotated[
 ]
 
 
+Within = Annotated[
+    str, typer.Option(help="How long it may take: 30m. Then the job fails, the model stays.")
+]
+
+
 def serve(
     what: model_plan.What,
+    yes: Yes = False,
     dry_run: DryRun = False,
     following: Follow = True,
+    within: Within = "",
     output: Output = Format.TABLE,
 ) -> None:
     """Serve a model: plan it, fetch its weights, put it into the catalog, wait until it is ready.
 
-    The job goes on when this command is interrupted. Exit code 0: it serves; 1: it failed.
+    What ends for it is said first, and asked about. The job goes on when this command is
+    interrupted. Exit code 0: it serves; 1: it failed.
     """
     if dry_run:
         model_plan.plan(what, output)
         return
     body: dict[str, object] = {"kind": "serve"}
+    if within:
+        body["within"] = duration("--within", within)
     if what != "-" and not Path(what).is_file():
         entry = session.get(f"/models/{what}", CatalogEntry)
-        body |= {"model": msgspec.to_builtins(entry.model), "version": entry.version}
+        model = entry.model
+        body["version"] = entry.version
     else:
-        from llmgw.cli.ctl.model import read_file
-
-        body |= {"model": msgspec.to_builtins(read_file(what))}
+        model = read_file(what)
+    if ending := ends.foreseen(model)[1]:
+        confirm("\n".join(ending), model.name, yes=yes)
+    body["model"] = msgspec.to_builtins(model)
     job = session.typed(session.connect().post("/jobs", body), Job, "job")
     if following:
-        note(f"{job.id} serves {job.subject}; interrupted, it goes on")
+        note(f"{job.id} serves {job.subject}")
         follow(job, output)
     elif output in (Format.JSON, Format.YAML):
         print_data(job, output)

@@ -7,6 +7,7 @@ from llmgw.base.units import show_bytes
 from llmgw.cli import session
 from llmgw.cli.options import Format
 from llmgw.cli.output import ABSENT, Column, note, print_rows
+from llmgw.cli.show import count
 from llmgw.model.catalog import Model
 from llmgw.model.node import Sample
 from llmgw.model.record import Record
@@ -64,7 +65,7 @@ def show(model: Model) -> None:
     """Print a line for each profile, and a table of its replicas."""
     for profile in model.profiles:
         memory = "no memory" if profile.min_memory_gb is None else f"{profile.min_memory_gb:g} GB"
-        cores = "all cores" if profile.cpu_cores is None else f"{profile.cpu_cores} cores"
+        cores = "all cores" if profile.cpu_cores is None else count(profile.cpu_cores, "core")
         note(f"{model.name} ({profile.name}): {memory} and {cores} a replica")
     topics = session.listing(("replicas", "samples"))
     rows = uses(model.name, topics)

@@ -17,6 +17,12 @@ class ModelSeen(Record, frozen=True, kw_only=True):
     wanted: int
     ready: int
     reason: str | None = None
+    note: str | None = None
+
+
+def _why(row: ModelSeen) -> str:
+    """Return why it is not served, and what is the matter with its replicas."""
+    return show.text("; ".join(filter(None, (row.reason, row.note))))
 
 
 def _source(row: ModelSeen) -> str:
@@ -29,7 +35,7 @@ COLUMNS: tuple[Column[ModelSeen], ...] = (
     Column("READY", lambda r: f"{r.ready}/{r.wanted}", right=True),
     Column("ENGINE", lambda r: ", ".join(dict.fromkeys(p.engine for p in r.model.profiles))),
     Column("SOURCE", _source),
-    Column("WHY", lambda r: show.text(r.reason)),
+    Column("WHY", _why),
     Column("VERSION", lambda r: str(r.version), wide=True, right=True),
     Column("CHANGED", lambda r: show.age(r.changed, session.now()), wide=True, right=True),
     Column("BY", lambda r: r.changed_by, wide=True),
@@ -43,8 +49,9 @@ def models(output: Output = Format.TABLE, watch: Watch = False) -> None:
         from llmgw.cli.watching import follow
 
         wide = output is Format.WIDE
-        # The counts come from replicas, so a change of either topic asks for the list anew.
-        follow(("models", "replicas"), lambda _: table(list(seen()), COLUMNS, wide=wide), output)
+        # The counts come from replicas and nodes, so a change of those asks for the list anew.
+        topics = ("models", "replicas", *(() if output is Format.JSON else ("nodes",)))
+        follow(topics, lambda _: table(list(seen()), COLUMNS, wide=wide), output)
         return
     found = session.connect().get("/models")
     print_rows(

@@ -6,11 +6,12 @@ import typer
 
 from llmgw.base.errors import NotFound
 from llmgw.cli import session, show
+from llmgw.cli.ctl import ends
 from llmgw.cli.lazy import Entry, lazy_app
 from llmgw.cli.options import DryRun, Format, Output, Yes
 from llmgw.cli.output import agreed, confirm, note, print_data, say
 from llmgw.model.node import CORDONED, DRAINING, Heartbeat, Node, Sample
-from llmgw.model.replica import LEAVING, OVER, Replica
+from llmgw.model.replica import Replica
 from llmgw.model.trouble import MASS_LOSS
 
 HERE = "llmgw.cli.ctl.node"
@@ -81,10 +82,10 @@ def cordon(node: Name) -> None:
 def drain(node: Name, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Cordon a node and move its replicas away."""
     session.connect().get(f"/nodes/{node}")
-    here = [one for one in _running(node) if one.state not in LEAVING]
-    words = f"{node}: {show.count(len(here), 'replica')} will move"
+    here = [one for one in ends.runs() if _on(one, node)]
+    words = f"{node}: {ends.ending_words(here, 'will move')}"
     if here:
-        words += f": {', '.join(r.id for r in here)}"
+        words += "; each serves until another does in its place"
     if dry_run:
         note(f"{words}; nothing was changed")
         return
@@ -126,12 +127,12 @@ def remove(node: Name, yes: Yes = False, dry_run: DryRun = False) -> None:
         # One that joined and never registered is known by its certificate alone.
         if dry_run or not yes:
             raise
-    here = _running(node)
+    here = [one for one in ends.runs(leaving=True) if _on(one, node)]
     words = f"{node}: its certificate will be denied"
     if here:
         words += (
-            f"; {show.count(len(here), 'replica')} on it will not be used any more, and the "
-            "engines run on until its agent is told otherwise"
+            f"; {ends.ending_words(here, 'will not be used any more')}; "
+            "the engines run on until its agent is told otherwise"
         )
     if not agreed(words, node, yes=yes, dry_run=dry_run):
         return
@@ -158,12 +159,6 @@ def _wish(node: str, wish: str | None) -> None:
     answer = session.connect().post(f"/nodes/{node}/wish", {"wish": wish})
     seen = session.typed(answer, Node, "node")
     say(f"{seen.id} is {seen.wish or 'free to be used'}")
-
-
-def _running(node: str) -> list[Replica]:
-    """Return the replicas of which something runs on a node."""
-    found = session.get("/replicas", tuple[Replica, ...])
-    return [one for one in found if _on(one, node) and one.state not in OVER]
 
 
 def _on(replica: Replica, node: str) -> bool:

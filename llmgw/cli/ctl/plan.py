@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from llmgw.base.errors import NotFound
-from llmgw.cli import session
+from llmgw.cli import session, show
 from llmgw.cli.options import Format, Output
 from llmgw.cli.output import ABSENT, Column, note, print_data, print_rows, say
 
@@ -87,4 +87,4 @@ def explain(
     found: list[dict[str, Any]] = session.connect().get(f"/explain/{model}")
     print_rows(found, COLUMNS, output, name=lambda c: str(c["node"]), empty="there are no nodes")
     if output is Format.TABLE and found and not any(c["verdict"]["kind"] == "fits" for c in found):
-        note(f"{model} fits on none of {len(found)} nodes now")
+        note(f"{model} fits nowhere now, of {show.count(len(found), 'node')}")

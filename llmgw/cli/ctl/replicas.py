@@ -6,20 +6,39 @@ from typing import Any
 from llmgw.cli import session, show
 from llmgw.cli.options import Format, Output, Watch
 from llmgw.cli.output import Column, print_rows, table
+from llmgw.model.draining import Draining, draining_words
 from llmgw.model.replica import Replica
+
+
+class ReplicaSeen(Replica, frozen=True, kw_only=True):
+    """A replica as the API lists it: with what its nodes' silence and its draining say of it."""
+
+    away: str | None = None
+    away_words: str | None = None
+    draining: Draining | None = None
+    in_flight: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """A replica, and the moment at which ages are counted."""
 
-    replica: Replica
+    replica: ReplicaSeen
     now: float
 
 
 def _state(row: Row) -> str:
-    state = show.text(row.replica.state)
+    state = show.text(row.replica.away or row.replica.state)
     return f"{state} stale" if row.replica.stale else state
+
+
+def _why(row: Row) -> str:
+    """Return why it is as it is; of one that drains also how far it is."""
+    one = row.replica
+    told = [one.away_words or "", show.replica_words(one)]
+    if one.draining is not None:
+        told.append(draining_words(one.draining, row.now))
+    return show.text("; ".join(filter(None, told)))
 
 
 def _devices(row: Row) -> str:
@@ -47,7 +66,7 @@ COLUMNS: tuple[Column[Row], ...] = (
     Column("DEVICES", _devices),
     Column("ENGINE", lambda r: show.text(r.replica.engine)),
     Column("ON", lambda r: show.back_end(r.replica)),
-    Column("WHY", lambda r: show.replica_words(r.replica) or show.text(None)),
+    Column("WHY", _why),
     Column("ADDRESS", _where, wide=True),
     Column("PID", _pid, wide=True),
     Column("PROFILE", lambda r: show.text(r.replica.profile), wide=True),
@@ -60,25 +79,29 @@ def replicas(output: Output = Format.TABLE, watch: Watch = False) -> None:
     if watch:
         from llmgw.cli.watching import follow
 
-        follow(
-            ("replicas",),
-            lambda state: table(rows(state["replicas"]), COLUMNS, wide=output is Format.WIDE),
-            output,
-        )
+        # Whether nodes are heard is told of replicas too, so a change of either asks anew.
+        topics = ("replicas",) if output is Format.JSON else ("replicas", "nodes")
+        wide = output is Format.WIDE
+        follow(topics, lambda _: table(rows(_listed()), COLUMNS, wide=wide), output)
         return
-    records = {one["id"]: one for one in session.listing(("replicas",))["replicas"]}
+    found = _listed()
     print_rows(
-        rows(records),
+        rows(found),
         COLUMNS,
         output,
         name=lambda row: row.replica.id,
-        data=list(records.values()),
+        data=found,
         empty="no replicas; `llmgw ctl models` says what is wanted",
     )
 
 
-def rows(records: dict[str, Any]) -> list[Row]:
+def _listed() -> list[dict[str, Any]]:
+    listed: list[dict[str, Any]] = session.connect().get("/replicas")
+    return listed
+
+
+def rows(records: list[dict[str, Any]]) -> list[Row]:
     """Return the rows, by model and id."""
     now = session.now()
-    found = [session.typed(record, Replica, "replicas") for record in records.values()]
+    found = [session.typed(record, ReplicaSeen, "replicas") for record in records]
     return [Row(one, now) for one in sorted(found, key=lambda r: (r.model or "", r.id))]

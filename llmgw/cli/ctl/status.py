@@ -60,8 +60,8 @@ def lines(status_: dict[str, Any]) -> list[str]:
 
 
 def _ready(model: dict[str, Any]) -> str:
-    words = f"  {model['reason']}" if model.get("reason") else ""
-    return f"{model['ready']} of {model['wanted']} ready{words}"
+    words = "; ".join(filter(None, (model.get("reason"), model.get("note"))))
+    return f"{model['ready']} of {model['wanted']} ready" + (f"  {words}" if words else "")
 
 
 def _serving(status_: dict[str, Any]) -> str:

@@ -17,7 +17,7 @@ from llmgw.base.errors import (
     Usage,
 )
 from llmgw.base.secrets import redact
-from llmgw.control.faulty import Faulty
+from llmgw.model.faulty import Faulty
 from llmgw.model.record import Problem, Record
 
 HEADERS = {

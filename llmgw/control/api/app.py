@@ -87,7 +87,7 @@ class _Desk:
         else:
             said["query"] = read_query(query, operation.query)
         if operation.body is not None:
-            said["body"] = read_as(await read_body(request), operation.body)
+            said["body"] = read_as(await read_body(request), operation.body, operation.meaning)
         call = Call(
             plane=self._plane,
             caller=caller,

@@ -2,9 +2,10 @@
 
 from llmgw.base.errors import Unreadable
 from llmgw.control.api.operation import PREFIX, Call, Operation
-from llmgw.control.api.shapes import LimitQuery, SinceQuery, UsageQuery
+from llmgw.control.api.shapes import LimitQuery, SinceQuery, UsageQuery, UsageSumsQuery
+from llmgw.control.usage import summed, told_apart
 from llmgw.model.events import AuditEntry, Event
-from llmgw.model.keys import ADMIN, READ, UsageRow
+from llmgw.model.keys import ADMIN, READ, UsageRow, UsageSum
 
 DAY = 86400.0
 
@@ -23,15 +24,26 @@ async def audit(call: Call, query: LimitQuery) -> tuple[AuditEntry, ...]:
 
 async def usage(call: Call, query: UsageQuery) -> tuple[UsageRow, ...]:
     """Return what was used, by hour, key and model."""
-    until = call.plane.clock.now() if query.until is None else query.until
-    since = max(0.0, until - DAY) if query.since is None else query.since
-    if since > until:
+    return await _used(call, query.since, query.until)
+
+
+async def usage_sums(call: Call, query: UsageSumsQuery) -> tuple[UsageSum, ...]:
+    """Return sums of what was used, by whatever is told apart."""
+    by = told_apart(query.by)
+    return summed(await _used(call, query.since, query.until), by)
+
+
+async def _used(call: Call, since: float | None, until: float | None) -> tuple[UsageRow, ...]:
+    end = call.plane.clock.now() if until is None else until
+    begin = max(0.0, end - DAY) if since is None else since
+    if begin > end:
         raise Unreadable("query: since is after until")
-    return await call.plane.usage(since, until)
+    return await call.plane.usage(begin, end)
 
 
 OPERATIONS = (
     Operation("GET", f"{PREFIX}/events", READ, events, "What happened, oldest first."),
     Operation("GET", f"{PREFIX}/audit", ADMIN, audit, "Who changed what, newest first."),
     Operation("GET", f"{PREFIX}/usage", READ, usage, "What was used, by hour, key and model."),
+    Operation("GET", f"{PREFIX}/usage/sums", READ, usage_sums, "What was used, added up."),
 )

@@ -2,8 +2,10 @@
 
 from llmgw.control.api.operation import PREFIX, Call, Operation
 from llmgw.control.api.shapes import NewServeJob
+from llmgw.model.catalog_check import check_model
 from llmgw.model.jobs import Job
 from llmgw.model.keys import OPERATE, READ
+from llmgw.model.record import Problem
 
 
 async def jobs(call: Call) -> tuple[Job, ...]:
@@ -18,7 +20,16 @@ async def job(call: Call) -> Job:
 
 async def make_job(call: Call, body: NewServeJob) -> Job:
     """Begin a job."""
-    return await call.plane.jobs.serve(body.model, body.version, actor=call.caller.name)
+    return await call.plane.jobs.serve(
+        body.model, body.version, actor=call.caller.name, within=body.within
+    )
+
+
+def problems_of(body: NewServeJob) -> tuple[Problem, ...]:
+    """Return every problem of the model that is to be served, each with its path in the body."""
+    return tuple(
+        Problem(path=f"model.{one.path}", words=one.words) for one in check_model(body.model)
+    )
 
 
 async def cancel_job(call: Call) -> Job:
@@ -41,6 +52,7 @@ OPERATIONS = (
         make_job,
         "Begin a job: serve a model, from its plan to ready replicas.",
         status=201,
+        meaning=problems_of,
     ),
     Operation(
         "POST",

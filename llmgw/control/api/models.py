@@ -4,10 +4,12 @@ import msgspec
 
 from llmgw.base.errors import NotFound
 from llmgw.control.api.operation import PREFIX, Call, Operation
+from llmgw.control.api.replicas import notes
 from llmgw.control.api.shapes import ModelShown
 from llmgw.control.api.status import ready
-from llmgw.control.faulty import Faulty
 from llmgw.model.catalog import CatalogEntry, Model
+from llmgw.model.catalog_check import check_model
+from llmgw.model.faulty import Faulty
 from llmgw.model.gateway import Route
 from llmgw.model.keys import OPERATE, READ
 from llmgw.model.record import Problem
@@ -16,7 +18,11 @@ from llmgw.model.record import Problem
 async def models(call: Call) -> tuple[ModelShown, ...]:
     """Return the catalog, by name."""
     routes = {route.model: route for route in call.plane.fleet.routes()}
-    return tuple(_shown(one, routes.get(one.model.name)) for one in call.plane.catalog.entries())
+    told = notes(call.plane)
+    return tuple(
+        _shown(one, routes.get(one.model.name), told.get(one.model.name))
+        for one in call.plane.catalog.entries()
+    )
 
 
 async def model(call: Call) -> ModelShown:
@@ -26,7 +32,7 @@ async def model(call: Call) -> ModelShown:
     if entry is None:
         raise NotFound(f"no model {name!r}", hint="list them: llmgw ctl models")
     routes = {route.model: route for route in call.plane.fleet.routes()}
-    return _shown(entry, routes.get(name))
+    return _shown(entry, routes.get(name), notes(call.plane).get(name))
 
 
 async def put_model(call: Call, body: Model) -> CatalogEntry:
@@ -48,13 +54,14 @@ async def model_history(call: Call) -> tuple[CatalogEntry, ...]:
     return await call.plane.catalog.history(call.path["name"])
 
 
-def _shown(entry: CatalogEntry, route: Route | None) -> ModelShown:
+def _shown(entry: CatalogEntry, route: Route | None, note: str | None) -> ModelShown:
     wanted = sum(profile.replicas for profile in entry.model.profiles)
     return ModelShown(
         **msgspec.structs.asdict(entry),
         ready=ready(route),
         wanted=route.wanted if route else wanted,
         reason=route.reason if route else None,
+        note=note,
     )
 
 
@@ -67,6 +74,7 @@ OPERATIONS = (
         OPERATE,
         put_model,
         "Add or replace a model. If-Match: the version that was seen, 0 for a new one.",
+        meaning=check_model,
     ),
     Operation(
         "DELETE",

@@ -15,6 +15,7 @@ from llmgw.control.metrics.collector import Scrapes
 from llmgw.control.metrics.packing import Text
 from llmgw.control.plane import Plane
 from llmgw.model.keys import READ
+from llmgw.model.record import Problem
 
 PREFIX = "/api/v1"
 ADMIN_LISTENER = "admin"
@@ -86,6 +87,9 @@ class Operation:
     status: int = 200
     open_on_loopback: bool = False
     listener: str = ADMIN_LISTENER
+    meaning: Callable[[Any], tuple[Problem, ...]] | None = None
+    """Judges the meaning of a body that has the wrong shape: whoever sent it is told all at once.
+    Of one that has the right shape the handler judges it."""
 
     @property
     def name(self) -> str:

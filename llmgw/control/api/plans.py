@@ -3,6 +3,7 @@
 from llmgw.control.api.operation import PREFIX, Call, Operation
 from llmgw.control.api.shapes import ExplainQuery, PlanQuery
 from llmgw.model.catalog import Model
+from llmgw.model.catalog_check import check_model
 from llmgw.model.gateway import Gateway
 from llmgw.model.keys import ADMIN, READ
 from llmgw.plan.modelplan import ModelPlan
@@ -72,6 +73,7 @@ OPERATIONS = (
         READ,
         plan_model,
         "What serving a model would take: nodes, devices, memory, downloads, what gives way.",
+        meaning=check_model,
     ),
     Operation(
         "GET",

@@ -9,7 +9,8 @@ from starlette.requests import ClientDisconnect, Request
 
 from llmgw.base.errors import Unreadable
 from llmgw.control.api.answer import TurnedAway
-from llmgw.model.written import read_json, said_of
+from llmgw.model.plainwords import said_of
+from llmgw.model.written import Meaning, read_json
 
 BODY_MOST = 1 << 20
 """Bytes of a body: a catalog entry has a few thousand."""
@@ -44,14 +45,15 @@ async def read_body(request: Request) -> bytes:
         raise TurnedAway(400, "unreadable", "the client went away", headers=_CLOSE) from error
 
 
-def read_as(body: bytes, type_: type[T]) -> T:
+def read_as(body: bytes, type_: type[T], meaning: Meaning[T] | None = None) -> T:
     """Return the record of a body.
 
     Raises:
-        Unreadable: it is not JSON or not of that shape, with the path and the nearest name.
+        Unreadable: it is not JSON, or not of that shape: all that is wrong, each with its path;
+            what `meaning` finds beside it too.
     """
     try:
-        return read_json(body, type_, "body")
+        return read_json(body, type_, "body", meaning=meaning)
     except RecursionError as error:
         raise Unreadable("body: nested too deep") from error
 

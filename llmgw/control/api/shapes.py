@@ -2,20 +2,25 @@
 
 from typing import Annotated, Any
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from llmgw.control.keys import NAME_MOST
 from llmgw.model.catalog import CatalogEntry, Model
+from llmgw.model.draining import Draining
 from llmgw.model.feed import Position
 from llmgw.model.gateway import Gateway
-from llmgw.model.keys import Key, Token
+from llmgw.model.keys import Key, QuotaFigures, Token
 from llmgw.model.node import Heartbeat, Node
 from llmgw.model.record import Record, Written
+from llmgw.model.replica import Replica
 
 LINES_MOST = 2000
 YEARS = 100 * 366 * 86400.0
 TIME_MOST = 1e11
 """Seconds since the epoch that nobody needs to name."""
+
+WITHIN_MOST = 30 * 86400.0
+"""Seconds that a job may be given."""
 
 MINUTES_MOST = 400 * 24 * 60
 """Of a history: a bit more than a year."""
@@ -24,6 +29,8 @@ Lines = Annotated[int, Meta(ge=0, le=LINES_MOST)]
 Time = Annotated[float, Meta(ge=0, le=TIME_MOST)]
 Lasting = Annotated[float, Meta(gt=0, le=YEARS)]
 Limit = Annotated[int, Meta(ge=1, le=1000)]
+Most = Annotated[int, Meta(ge=1, le=10**12)]
+Priority = Annotated[int, Meta(ge=-10, le=10)]
 Name = Annotated[str, Meta(min_length=1, max_length=253)]
 Id = Annotated[str, Meta(extra_json_schema={"minLength": 1, "maxLength": 253})]
 Label = Annotated[str, Meta(extra_json_schema={"minLength": 1, "maxLength": NAME_MOST})]
@@ -45,8 +52,10 @@ class ModelStatus(Record, frozen=True, kw_only=True):
     name: str
     wanted: int
     ready: int
-    """Replicas that requests go to now."""
+    """Replicas that requests go to now, but those of lost nodes, which are the last resort."""
     reason: str | None
+    note: str | None = None
+    """Which of its replicas are out of reach or draining, in words."""
 
 
 class Trouble(Record, frozen=True, kw_only=True):
@@ -72,7 +81,7 @@ class Status(Record, frozen=True, kw_only=True):
     nodes: dict[str, int]
     """How many by liveness; `unknown`: known from the store, not heard of yet."""
     replicas: dict[str, int]
-    """How many by state."""
+    """How many by state; those out of reach by that: `lost`, `unreachable`, `not heard`."""
     models: tuple[ModelStatus, ...]
     gateways: tuple[Gateway, ...]
     problems: tuple[Trouble, ...]
@@ -126,10 +135,23 @@ class ModelShown(CatalogEntry, frozen=True, kw_only=True):
     """A model and whether it is served."""
 
     ready: int
-    """Replicas that requests go to now."""
+    """Replicas that requests go to now, but those of lost nodes, which are the last resort."""
     wanted: int
     reason: str | None
     """Why it is not served, in words."""
+    note: str | None = None
+    """Which of its replicas are out of reach or draining, in words."""
+
+
+class ReplicaShown(Replica, frozen=True, kw_only=True):
+    """A replica, whether its nodes are heard, and how far it is when it is given up."""
+
+    away: str | None = None
+    """`lost`, `unreachable` or `not heard` when a node of it is; null when all are heard."""
+    away_words: str | None = None
+    draining: Draining | None = None
+    in_flight: int | None = None
+    """Replies that gateways have begun there; null: one of them can't say."""
 
 
 class EndpointShown(Record, frozen=True, kw_only=True):
@@ -156,11 +178,47 @@ class RouteShown(Record, frozen=True, kw_only=True):
 
 
 class NewKey(Written, frozen=True, kw_only=True):
-    """A key to be made. `models`: those it may use, or null for all. `expires_in`: seconds."""
+    """A key to be made. `models`: those it may use, or null for all. `expires_in`: seconds.
+
+    A limit that is null is none. Requests of a higher `priority` leave a queue first.
+    """
 
     name: Label
     models: tuple[Name, ...] | None = None
     expires_in: Lasting | None = None
+    requests_per_minute: Most | None = None
+    tokens_per_minute: Most | None = None
+    tokens_per_day: Most | None = None
+    concurrent: Most | None = None
+    priority: Priority = 0
+
+
+class KeyEdit(Written, frozen=True, kw_only=True):
+    """What is changed of a key: what is not named stays, what is null is none (see `NewKey`).
+
+    `expires_in`: seconds from now; null: it never ends.
+    """
+
+    name: Label | UnsetType = UNSET
+    models: tuple[Name, ...] | UnsetType | None = UNSET
+    expires_in: Lasting | UnsetType | None = UNSET
+    requests_per_minute: Most | UnsetType | None = UNSET
+    tokens_per_minute: Most | UnsetType | None = UNSET
+    tokens_per_day: Most | UnsetType | None = UNSET
+    concurrent: Most | UnsetType | None = UNSET
+    priority: Priority | UnsetType = UNSET
+
+
+class KeyUse(Record, frozen=True, kw_only=True):
+    """What a key used of its limits, over all gateways, in the minute and the day until now.
+
+    `used` is null where no gateway has said anything: nothing was used lately, or there are none.
+    `over`: a request of it was refused within the last minute, because a limit was reached.
+    """
+
+    id: str
+    used: QuotaFigures | None
+    over: bool
 
 
 class KeyMade(Key, frozen=True, kw_only=True):
@@ -219,6 +277,8 @@ class NewServeJob(Written, frozen=True, kw_only=True, tag_field="kind", tag="ser
     model: Model
     version: Annotated[int, Meta(ge=0, le=1 << 53)] | None = None
     """Of the catalog, that was seen; 0: it was not there; absent: whatever is there."""
+    within: Annotated[float, Meta(gt=0, le=WITHIN_MOST)] | None = None
+    """Seconds after which the job fails unless it serves; absent: it has no such limit."""
 
 
 class LimitQuery(Written, frozen=True, kw_only=True):
@@ -245,6 +305,14 @@ class UsageQuery(Written, frozen=True, kw_only=True):
 
     since: Time | None = None
     until: Time | None = None
+
+
+class UsageSumsQuery(Written, frozen=True, kw_only=True):
+    """A span as for `UsageQuery`, and what is told apart: of hour, day, key, model, with commas."""
+
+    since: Time | None = None
+    until: Time | None = None
+    by: str = "hour,key,model"
 
 
 class PlanQuery(Written, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from llmgw.base.periodic import Periodic
 from llmgw.base.units import show_seconds
 from llmgw.control.api.operation import PREFIX, Call, Operation
+from llmgw.control.api.replicas import notes, seen
 from llmgw.control.api.shapes import ModelStatus, PassShown, Status, Trouble
 from llmgw.control.plane import Plane
 from llmgw.fabric.managers import masters as masters_seen
@@ -14,6 +15,7 @@ from llmgw.model.gateway import Route
 from llmgw.model.keys import READ
 from llmgw.model.node import LOST, READY, UNREACHABLE
 from llmgw.model.trouble import MASS_LOSS, troubles
+from llmgw.plan.words import some
 
 
 async def status(call: Call) -> Status:
@@ -30,8 +32,8 @@ async def status(call: Call) -> Status:
         now=plane.clock.now(),
         stopped=plane.settings.current.settings.serving.stopped,
         nodes=_counted([node.liveness for node in plane.fleet.nodes()]),
-        replicas=_counted([replica.state for replica in plane.fleet.replicas()]),
-        models=tuple(_model(route) for route in plane.fleet.routes()),
+        replicas=_counted([one.away or one.state for one in seen(plane)]),
+        models=tuple(_models(plane)),
         gateways=tuple(sorted(plane.gateways.all(), key=lambda gateway: gateway.id)),
         problems=tuple(_problems(plane)),
         sentence=plane.last_plan.sentence if plane.last_plan else None,
@@ -40,18 +42,24 @@ async def status(call: Call) -> Status:
 
 
 def ready(route: Route | None) -> int:
-    """Return how many replicas requests go to now."""
-    return 0 if route is None else len(route.endpoints)
+    """Return how many replicas requests go to now, those that are the last resort aside."""
+    return 0 if route is None else sum(not one.last_resort for one in route.endpoints)
 
 
 def _counted(words: list[str | None]) -> dict[str, int]:
     return dict(sorted(Counter(word or "unknown" for word in words).items()))
 
 
-def _model(route: Route) -> ModelStatus:
-    return ModelStatus(
-        name=route.model, wanted=route.wanted, ready=ready(route), reason=route.reason
-    )
+def _models(plane: Plane) -> Iterator[ModelStatus]:
+    told = notes(plane)
+    for route in plane.fleet.routes():
+        yield ModelStatus(
+            name=route.model,
+            wanted=route.wanted,
+            ready=ready(route),
+            reason=route.reason,
+            note=told.get(route.model),
+        )
 
 
 def _problems(plane: Plane) -> Iterator[Trouble]:
@@ -92,9 +100,14 @@ def _away(plane: Plane) -> Iterator[Trouble]:
     if lost is not None:
         words = f"{lost.words}; if they are gone: llmgw ctl node accept-loss"
         yield Trouble(subject=MASS_LOSS, words=words)
+    has: dict[str, list[str]] = {}
+    for one in plane.fleet.replicas():
+        for name in dict.fromkeys(shard.node for shard in one.shards):
+            has.setdefault(name, []).append(one.id)
     for node in plane.fleet.nodes():
         if node.liveness in {UNREACHABLE, LOST} and not plane.fleet.losses.concerns(node.id):
-            yield Trouble(subject=node.id, words=f"the node is {node.liveness}")
+            there = f"; it has {some(has[node.id])}" if node.id in has else ""
+            yield Trouble(subject=node.id, words=f"the node is {node.liveness}{there}")
 
 
 def _fabrics(plane: Plane) -> Iterator[Trouble]:

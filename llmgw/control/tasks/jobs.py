@@ -5,28 +5,30 @@ Each pass asks at most once for each step: nodes that fetch are asked again by t
 
 import asyncio
 import dataclasses
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from llmgw.base.clock import Clock
 from llmgw.base.errors import Conflict, LlmgwError, NotFound, Refused, TimedOut, Unreachable
 from llmgw.control.agents import Agents
 from llmgw.control.asking import LacksFeature, StaleTerm
 from llmgw.control.catalog import Catalog
-from llmgw.control.faulty import Faulty
 from llmgw.control.fleet import Fleet
+from llmgw.control.foresight import Foresight
 from llmgw.control.jobs import Jobs
 from llmgw.control.leader import Leader
-from llmgw.model.catalog import Model
 from llmgw.model.commands import FAILED, FetchWeights, WeightsState
+from llmgw.model.faulty import Faulty
 from llmgw.model.jobs import Job
 from llmgw.model.node import LOST
 from llmgw.plan.modelplan import ModelPlan
+from llmgw.plan.records import Candidate
 from llmgw.plan.serving.advance import advance, current
 from llmgw.plan.serving.records import (
     Answer,
     AskNode,
     CannotFetch,
     Forgive,
+    JudgeNodes,
     MakePlan,
     Order,
     PutModel,
@@ -39,24 +41,25 @@ EVERY = 1.0
 """Seconds between two passes while a job goes on."""
 IDLE = 60.0
 PLANS_EACH = 5.0
-"""Seconds between two plans of a job that waits for room: a plan looks at the whole fleet."""
+"""Seconds between two looks at the whole fleet for a job: a plan while it waits for room, a verdict
+of each node while its starts fail."""
 ANSWERS_IN = 5.0
 """Seconds that a node has for its answer, which it gives at once."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Ways:
     """What the pass may do beside asking nodes, and how it sees the fleet.
 
     Attributes:
         look: the fleet as a job about a model sees it.
-        plan: makes a plan for a model.
         forgive: forgets failed starts of a model, and has it tried now.
+        foresight: plans a model, and judges nodes for one that failed on others.
     """
 
     look: Callable[[str], Seen]
-    plan: Callable[[Model], Awaitable[ModelPlan]]
     forgive: Callable[[str], None]
+    foresight: Foresight
 
 
 class JobsPass:
@@ -81,7 +84,7 @@ class JobsPass:
         self._clock = clock
         self._ways = ways
         self._planned: dict[str, float] = {}
-        """When each job was last planned. Monotonic seconds."""
+        """When the whole fleet was last looked at for each job. Monotonic seconds."""
 
     def period(self) -> float:
         """Return the seconds between two passes."""
@@ -123,7 +126,7 @@ class JobsPass:
             seen = await self._done(job, step.name, orders, term)
 
     def _due(self, job: Job, orders: Sequence[Order]) -> bool:
-        if not any(isinstance(order, MakePlan) for order in orders):
+        if not any(isinstance(order, MakePlan | JudgeNodes) for order in orders):
             return True
         last = self._planned.get(job.id)
         return last is None or self._clock.monotonic() - last >= PLANS_EACH
@@ -132,17 +135,21 @@ class JobsPass:
         """Do what a step ordered; return the fleet then, and what came of it."""
         plan: ModelPlan | None = None
         not_put: str | None = None
+        judged: Mapping[str, tuple[Candidate, ...]] | None = None
         nodes = [order for order in orders if isinstance(order, AskNode)]
         answers = await self._ask(nodes, term)
         for order in orders:
             match order:
                 case MakePlan(model=model):
-                    plan = await self._ways.plan(model)
+                    plan = await self._ways.foresight.plan_model(model)
                     self._planned[job.id] = self._clock.monotonic()
                 case PutModel():
                     not_put = await self._put(order, job.actor)
                 case Forgive(model=name):
                     self._ways.forgive(name)
+                case JudgeNodes(model=name):
+                    judged = await self._ways.foresight.judged(name)
+                    self._planned[job.id] = self._clock.monotonic()
                 case AskNode():
                     pass
         return dataclasses.replace(
@@ -150,6 +157,7 @@ class JobsPass:
             plan=plan,
             asked=step,
             answers=answers,
+            judged=judged,
             not_put=not_put,
         )
 

@@ -16,7 +16,8 @@ from llmgw.plan.check import check
 from llmgw.plan.drain import LEAST
 from llmgw.plan.reconcile import reconcile
 from llmgw.plan.records import Desired, Observed, Plan
-from llmgw.plan.scaling import Key, Scale, scale, wants
+from llmgw.plan.scaling import Key, Scale, wants
+from llmgw.plan.waking import woken
 
 SLACK = 0.01
 """Seconds beyond the moment itself: a wake-up a hair too early would be followed by another."""
@@ -87,16 +88,7 @@ class Reconcile:
         Args:
             stopped: as if the setting `serving.stopped` were that; None: as it is.
         """
-        scaled, observed = self.moment(stopped=stopped)
-        numbers = itertools.count(1)
-        return reconcile(
-            scaled,
-            observed,
-            self._clock.monotonic(),
-            number=self._number + 1,
-            parent=self._number or None,
-            new_id=lambda model: f"{model}-next-{next(numbers)}",
-        )
+        return self._thought(*self.moment(stopped=stopped))
 
     def moment(self, *, stopped: bool | None = None) -> tuple[Desired, Observed]:
         """Return what is wanted now, by load too, and what there is; nothing is remembered.
@@ -128,7 +120,20 @@ class Reconcile:
         lost = observed.mass_loss
         if not observed.settled or (lost is not None and lost.blind):
             return before
-        return scale(before, desired, observed, self._clock.monotonic(), self._clock.now())
+        now, at = self._clock.monotonic(), self._clock.now()
+        return woken(before, desired, observed, now, at, lambda d: self._thought(d, observed))
+
+    def _thought(self, desired: Desired, observed: Observed) -> Plan:
+        """Return what the next pass would decide; its ids are nobody's."""
+        numbers = itertools.count(1)
+        return reconcile(
+            desired,
+            observed,
+            self._clock.monotonic(),
+            number=self._number + 1,
+            parent=self._number or None,
+            new_id=lambda model: f"{model}-next-{next(numbers)}",
+        )
 
     def _plan(self, desired: Desired, observed: Observed) -> Plan:
         parent = self._number or None

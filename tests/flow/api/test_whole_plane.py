@@ -101,7 +101,9 @@ async def test_a_fleet_is_seen_through_every_list(plane: Plane, http: httpx.Asyn
     assert plane.key_of(SPEC.replica) not in listed.text
     assert listed.json()["topics"]["routes"][0]["endpoints"][0]["keyed"] is True
     status = await ok(await http.get("/api/v1/status"))
-    assert status["models"] == [{"name": "tiny", "wanted": 1, "ready": 1, "reason": None}]
+    assert status["models"] == [
+        {"name": "tiny", "wanted": 1, "ready": 1, "reason": None, "note": None}
+    ]
     text = (await http.get("/metrics")).text
     found = {metric.name: metric for metric in text_string_to_metric_families(text)}
     assert found["llmgw_node_cpu_utilization_percent"].samples[0].value == 12.5

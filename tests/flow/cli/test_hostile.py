@@ -38,7 +38,7 @@ from llmgw.model.events import AuditEntry, Event
 from llmgw.model.gateway import Gateway
 from llmgw.model.hardware import HardwareChange
 from llmgw.model.jobs import Job
-from llmgw.model.keys import Key, UsageRow
+from llmgw.model.keys import Key, UsageSum
 from llmgw.model.node import Node, Sample
 from llmgw.model.replica import Replica
 from llmgw.model.settings import SettingsChange
@@ -77,7 +77,7 @@ RECORDS: dict[str, Any] = {
     "keys": (made_of(Key),),
     "tokens": (made_of(token.TokenSeen),),
     "gateways": (made_of(Gateway),),
-    "usage": (made_of(UsageRow),),
+    "usage": (made_of(UsageSum),),
     "models": (made_of(models.ModelSeen),),
     "jobs": (made_of(Job),),
     "model-history": (made_of(CatalogEntry),),
@@ -110,7 +110,10 @@ VIEWS: dict[str, tuple[Shown, ...]] = {
     "keys": (keys.keys,),
     "tokens": (token.list_all,),
     "gateways": (gateways.gateways,),
-    "usage": (lambda form: usage.usage(output=form),),
+    "usage": (
+        lambda form: usage.usage(output=usage.Printed(form)),
+        lambda _: usage.usage(output=usage.Printed.CSV),
+    ),
     "models": (models.models,),
     "jobs": (jobs.list_jobs, lambda form: jobs.show_one("job-1", form)),
     "model-history": (

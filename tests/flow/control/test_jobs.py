@@ -10,16 +10,16 @@ import msgspec
 import pytest
 
 from llmgw.base.errors import Conflict, NotFound, Refused
-from llmgw.control.faulty import Faulty
 from llmgw.control.jobs import ACTIVE_MOST, Jobs
 from llmgw.control.plane import Plane
 from llmgw.model.catalog import Model, Profile, UrlSource
 from llmgw.model.commands import ABSENT, FAILED, FETCHING, HELD, FetchWeights, WeightsState
+from llmgw.model.faulty import Faulty
 from llmgw.model.feed import JOBS, JsonChange
 from llmgw.model.jobs import CANCELLED, DONE, RUNNING, SKIPPED, Job
 from llmgw.model.jobs import FAILED as JOB_FAILED
 from llmgw.model.node import INSTALLED, INSTALLING, InstalledEngine, Inventory
-from llmgw.model.shard import Progress
+from llmgw.model.shard import READY, Progress
 from llmgw.plan.serving.advance import current
 from llmgw.store.interface import Store
 from llmgw.store.memory import Memory
@@ -275,13 +275,110 @@ async def test_a_start_that_fails_three_times_fails_the_job_and_the_model_stays(
     await pass_time(clock, 40, [agent], every=1)
     failed = plane.jobs.get(job.id)
     assert failed.state == JOB_FAILED
-    assert "failed to start it 3 times: unknown model architecture" in (failed.reason or "")
+    words = "n1: failed to start it 3 times: unknown model architecture: 'tiny'; tiny stays"
+    assert (failed.reason or "").startswith(words)
     assert "tiny stays in the catalog" in (failed.reason or "")
     assert len(plane.catalog.entries()) == 1
     agent.fails = None
     await plane.jobs.retry(job.id, actor="ana")
     await pass_time(clock, 3, [agent], every=1)
     assert plane.jobs.get(job.id).state == DONE
+
+
+async def test_a_start_that_fails_on_one_node_is_tried_on_all_others_before_the_job_fails(
+    plane: Plane, clock: FakeClock
+) -> None:
+    agents = [Node(name) for name in ("n1", "n2", "n3")]
+    for agent in agents:
+        agent.fetched, agent.fails = 100, "CUDA error: out of memory"
+        await agent.connect(plane.agents)
+    job = await serve(plane)
+    tired: set[str] = set()
+    for _ in range(600):
+        await pass_time(clock, 1, agents, every=1)
+        failures = plane.fleet.shards.failures.all()
+        tired = {one.node for one in failures if one.count >= 3}
+        if plane.jobs.get(job.id).over:
+            break
+        if len(tired) == 1:
+            assert "tried elsewhere" in (step(plane, job, at(plane, job) or "").reason or "")
+    assert tired == {"n1", "n2", "n3"}
+    failed = plane.jobs.get(job.id)
+    assert failed.state == JOB_FAILED
+    told, _, rest = (failed.reason or "").rpartition("; tiny stays in the catalog")
+    assert rest
+    assert all(name in told for name in tired), told
+    assert told.endswith("CUDA error: out of memory")
+
+
+async def test_a_start_that_fails_on_one_node_serves_from_another(
+    plane: Plane, clock: FakeClock
+) -> None:
+    bad, good = Node("n1"), Node("n2")
+    for agent in (bad, good):
+        agent.fetched = 100
+        await agent.connect(plane.agents)
+    bad.fails = "CUDA error: out of memory"
+    job = await serve(plane)
+    await pass_time(clock, 60, [bad, good], every=1)
+    assert plane.jobs.get(job.id).state == DONE
+    assert [
+        shard.node for one in plane.fleet.replicas() for shard in one.shards if one.state == READY
+    ] == ["n2"]
+
+
+async def test_a_job_on_a_stopped_cluster_waits_until_it_serves_again(
+    plane: Plane, clock: FakeClock
+) -> None:
+    agent = Node("n1")
+    agent.fetched = 100
+    await agent.connect(plane.agents)
+    await plane.settings.put("serving.stopped", True, actor="ana")
+    job = await serve(plane)
+    await pass_time(clock, 20, [agent], every=1)
+    assert at(plane, job) == "plan"
+    assert "the cluster is stopped; `llmgw start`" in step(plane, job, "plan").reason
+    assert plane.catalog.entries() == ()
+    await plane.settings.put("serving.stopped", False, actor="ana")
+    await pass_time(clock, 5, [agent], every=1)
+    assert plane.jobs.get(job.id).state == DONE
+
+
+async def test_a_job_goes_on_when_somebody_scales_its_model_and_says_so(
+    plane: Plane, clock: FakeClock
+) -> None:
+    agents = Node("n1"), Node("n2")
+    for agent in agents:
+        agent.fetched, agent.loads = 100, True
+        await agent.connect(plane.agents)
+    job = await serve(plane)
+    await pass_time(clock, 2, agents, every=1)
+    assert at(plane, job) == "ready"
+    entry = only(plane.catalog.entries())
+    two = msgspec.structs.replace(entry.model.profiles[0], replicas=2)
+    scaled = msgspec.structs.replace(entry.model, profiles=(two,))
+    await plane.catalog.put(scaled, entry.version, actor="bo")
+    await pass_time(clock, 3, agents, every=1)
+    words = step(plane, job, "ready").progress.words
+    assert words == "0 of 2 replicas; bo changed profiles[0].replicas: 1 -> 2"
+    for agent in agents:
+        agent.ready()
+    await pass_time(clock, 3, agents, every=1)
+    assert plane.jobs.get(job.id).state == DONE
+
+
+async def test_a_job_that_is_given_a_time_fails_when_it_is_over(
+    plane: Plane, clock: FakeClock
+) -> None:
+    agent = Node("n1")
+    await agent.connect(plane.agents)
+    job = await plane.jobs.serve(FETCHED, None, actor="ana", within=30.0)
+    await pass_time(clock, 28, [agent], every=1)
+    assert at(plane, job) == "fetch"
+    await pass_time(clock, 4, [agent], every=1)
+    failed = plane.jobs.get(job.id)
+    assert failed.state == JOB_FAILED
+    assert (failed.reason or "").startswith("does not serve within 30s")
 
 
 async def test_a_model_that_was_changed_meanwhile_is_not_written_over(
@@ -294,8 +391,11 @@ async def test_a_model_that_was_changed_meanwhile_is_not_written_over(
     await plane.catalog.put(other, None, actor="bo")
     agent.fetched = 100
     await pass_time(clock, 2, [agent], every=1)
-    assert "is at version 1 of bo now" in (plane.jobs.get(job.id).reason or "")
+    assert "bo changed tiny since the job began" in (plane.jobs.get(job.id).reason or "")
     assert only(plane.catalog.entries()).model == other
+    with pytest.raises(Conflict, match="can't go on: bo changed tiny") as refused:
+        await plane.jobs.retry(job.id, actor="ana")
+    assert "llmgw ctl model serve tiny" in (refused.value.hint or "")
 
 
 async def test_one_job_a_subject_and_the_first_is_named(plane: Plane) -> None:

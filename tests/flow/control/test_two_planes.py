@@ -5,13 +5,16 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 
 import httpx
+import msgspec
 import pytest
 
 from llmgw.base.errors import Refused, Unreachable
 from llmgw.control.api.app import build
 from llmgw.control.asking import StaleTerm
 from llmgw.control.leader import TTL
+from llmgw.model.catalog import SIMULATED, Model, Profile
 from llmgw.model.commands import Declined, StartShard, StopShard
+from llmgw.model.fabric import Port
 from llmgw.model.feed import MODELS, REPLICAS
 from llmgw.model.gateway import GatewayRegister
 from llmgw.model.keys import ADMIN
@@ -123,6 +126,40 @@ async def test_a_killed_leader_is_replaced_and_what_runs_is_adopted(heads, clock
     assert second.plane.key_of("x") == first.plane.key_of("x")
 
 
+@pytest.mark.parametrize("dead", [0, 1])
+async def test_half_of_a_replica_of_two_nodes_is_replaced_after_a_change_of_leader(
+    heads, clock, dead: int
+) -> None:
+    first, second = heads
+    agents = [FakeAgent(f"n{number}", devices=1) for number in range(1, 5)]
+    port = Port(adapter="mlx5_0", number=1, state="4: ACTIVE", master_guid="0xa")
+    for agent in agents:
+        agent.inventory = msgspec.structs.replace(agent.inventory, ports=(port,))
+        await agent.connect(first.plane.agents)
+    profile = Profile(engine=SIMULATED, gpus=1, nodes=2)
+    await first.plane.catalog.put(Model(name="wide", profiles=(profile,)), None, actor="ana")
+    await settle()
+    (old,) = first.plane.fleet.replicas()
+    gone = next(agent for agent in agents if agent.node == old.shards[dead].node)
+    left = next(agent for agent in agents if agent.node == old.shards[1 - dead].node)
+    there = [agent for agent in agents if agent is not gone]
+    await first.kill()
+    await until(clock, second)
+    for agent in there:
+        await agent.connect(second.plane.agents)
+    await pass_time(clock, 300, there)
+    assert [one.id for one in second.plane.fleet.replicas()] == [old.id]
+    assert left.requests(StopShard) == []  # its node may come back: the model says to wait
+    await second.plane.membership.remove(gone.node, actor="ana")
+    await pass_time(clock, 10, there)
+    (stop,) = left.requests(StopShard)
+    assert isinstance(stop, StopShard)
+    assert (stop.replica, stop.rank) == (old.id, 1 - dead)
+    (new,) = second.plane.fleet.replicas()
+    assert (new.state, new.id != old.id) == (READY, True)
+    assert gone.node not in [shard.node for shard in new.shards]
+
+
 async def test_a_new_leader_waits_for_agents_before_it_starts_anything(heads, clock) -> None:
     first, second = heads
     one, other = FakeAgent("n1"), FakeAgent("n2")
@@ -163,7 +200,7 @@ async def test_a_plan_of_an_earlier_term_is_not_carried_out(heads, clock) -> Non
     first, _ = heads
     agent = FakeAgent("n1")
     await agent.connect(first.plane.agents)
-    first.plane.passes["reconcile"]._wanted.clear()
+    first.plane.passes["reconcile"]._wanted = False
     term = first.plane.term
     await first.plane.leadership.saw(term + 3)
     with pytest.raises(StaleTerm, match="decided under term 1, and this is term 5"):

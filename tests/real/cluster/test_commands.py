@@ -148,7 +148,7 @@ def test_a_model_s_life(llmgw: Shell, tmp_path: Path) -> None:
     assert "engine: simulated" in shown
     again = llmgw("ctl", "model", "add", "-", stdin=shown)
     assert again.returncode == 0, again.stderr
-    assert "will be stopped" in llmgw("ctl", "model", "rm", "second", "--dry-run").stderr
+    assert "will end" in llmgw("ctl", "model", "rm", "second", "--dry-run").stderr
     assert llmgw("ctl", "model", "rm", "second").returncode == 2, "nobody was asked"
     assert "second is removed" in llmgw.ok("ctl", "model", "rm", "second", "--yes")
     llmgw.fails(3, "ctl", "model", "second")

@@ -30,6 +30,7 @@ PATHS: dict[str, dict[str, str]] = {
     "job": {"id": "job-0000m1"},
     "cancel_job": {"id": "job-0000m1"},
     "retry_job": {"id": "job-0000m2"},
+    "change_key": {"id": "KEY"},
     "remove_key": {"id": "KEY"},
     "remove_token": {"id": "TOKEN"},
 }
@@ -41,6 +42,7 @@ BODIES: dict[str, Any] = {
     "plan_model": MODEL,
     "make_job": {"kind": "serve", "model": MODEL, "version": 0},
     "make_key": {"name": "batch", "models": ["gemma3-270m"], "expires_in": 3600},
+    "change_key": {"tokens_per_day": 100_000},
     "put_setting": {"path": "link.lost_after", "value": 90},
     "make_token": {"role": "read", "name": "grafana"},
     "make_join_token": {"role": "node", "subject": "borea"},
@@ -50,6 +52,7 @@ QUERIES: dict[str, str] = {
     "list_topics": "topics=nodes,samples,replicas,routes,models,keys,settings,events,jobs",
     "watch_topics": "topics=nodes,routes",
     "logs": "lines=1",
+    "usage_sums": "by=day,key",
 }
 
 

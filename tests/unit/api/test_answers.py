@@ -14,7 +14,7 @@ from llmgw.control.api.answer import error_answer
 from llmgw.control.api.app import build
 from llmgw.control.api.operation import Call, Operation
 from llmgw.control.api.table import OPERATIONS
-from llmgw.control.faulty import Faulty
+from llmgw.model.faulty import Faulty
 from llmgw.model.record import Problem
 from tests.fakes.plane import FakePlane, unreachable
 from tests.unit.api.asking import BODIES, client, url

@@ -30,7 +30,10 @@ async def test_the_status_says_what_is_wrong(http: httpx.AsyncClient, plane: Fak
     status = await ok(await http.get("/api/v1/status"))
     assert status["nodes"] == {"ready": 1}
     assert status["replicas"] == {"ready": 1}
-    assert status["models"] == [{"name": "gemma3-270m", "wanted": 1, "ready": 1, "reason": None}]
+    (model,) = status["models"]
+    assert model == {
+        "name": "gemma3-270m", "wanted": 1, "ready": 1, "reason": None, "note": None
+    }  # fmt: skip
     assert status["sentence"] == "stops old-000001: left the catalog"
     assert {"subject": "gw-2", "words": "the gateway is not connected"} in status["problems"]
     assert status["passes"][0]["sentence"] == "nothing to do: every node is ready"
@@ -86,8 +89,34 @@ async def test_every_problem_of_a_model_is_told_with_its_path(http: httpx.AsyncC
 async def test_a_mistyped_field_is_told_with_the_nearest_name(http: httpx.AsyncClient) -> None:
     body = {"name": "tiny", "profiles": [{"engine": "simulated", "gpu": 1}]}
     error = (await http.put("/api/v1/models/tiny", json=body)).json()["error"]
-    assert "gpu: no such field" in error["message"]
-    assert error["hint"] == "did you mean 'gpus'?"
+    assert "gpu: no such field; did you mean 'gpus'?" in error["message"]
+
+
+async def test_every_mistake_of_a_body_is_told_at_once_those_of_its_meaning_too(
+    http: httpx.AsyncClient,
+) -> None:
+    body = {
+        "name": " tiny",
+        "sorce": None,
+        "profiles": [{"engine": "vlm", "gpus": "two", "contxt": 5}, {"replicas": -1}],
+    }
+    told = {
+        "name",
+        "sorce",
+        "profiles[0].gpus",
+        "profiles[0].contxt",
+        "profiles[0].engine",
+        "profiles[1].engine",
+        "profiles[1].name",
+        "profiles[1].replicas",
+    }
+    for method, path in (("PUT", "/api/v1/models/%20tiny"), ("POST", "/api/v1/plan/model")):
+        answer = await http.request(method, path, json=body)
+        assert answer.status_code == 400, path
+        assert {one["path"] for one in answer.json()["error"]["problems"]} == told, path
+    answer = await http.post("/api/v1/jobs", json={"kind": "serve", "model": body, "verson": 1})
+    problems = {one["path"] for one in answer.json()["error"]["problems"]}
+    assert problems == {"verson", *(f"model.{path}" for path in told)}
 
 
 async def test_a_key_is_shown_once(http: httpx.AsyncClient, plane: FakePlane) -> None:

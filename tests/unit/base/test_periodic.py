@@ -141,3 +141,32 @@ async def test_each_series_is_logged(clock: FakeClock) -> None:
     failing = Failing(clock)
     assert len(await failing.logged(TimedOut("no end"))) == 2
     assert len(await failing.logged(TimedOut("no end"))) == 2
+
+
+async def test_it_is_cancelled_while_it_waits_though_it_is_woken_at_that_moment(clock: FakeClock):
+    async def act() -> str:
+        return "did it"
+
+    periodic = Periodic("p", lambda: 3600.0, act, clock)
+    task = asyncio.create_task(periodic.run_forever())
+    await settle()
+    periodic.wake()
+    task.cancel()
+    await settle()
+    assert task.cancelled()
+    assert periodic.passes == 1
+
+
+async def test_one_that_wakes_itself_lets_others_run(clock: FakeClock):
+    others = 0
+
+    async def act() -> str:
+        periodic.wake()
+        return "did it"
+
+    periodic = Periodic("p", lambda: 3600.0, act, clock)
+    async with running(periodic):
+        while periodic.passes < 10:
+            others += 1
+            await asyncio.sleep(0)
+    assert others >= 5

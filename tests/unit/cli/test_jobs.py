@@ -82,6 +82,8 @@ class JobsApi(CatalogApi):
         return super().get(path, query)
 
     def post(self, path: str, body: object = None) -> object:
+        if path == "/plan/model":
+            return super().post(path, body)
         self.posted.append((path, body))
         return msgspec.to_builtins(self.answer)
 
@@ -160,6 +162,7 @@ def test_it_is_followed_to_its_end_a_line_a_step(api: JobsApi) -> None:
     ]
     done = ctl("model", "serve", "org/qwen")
     assert done.exit_code == 0, done.output
+    assert done.stderr == "job-1 serves org/qwen\n", "nobody interrupted it"
     assert done.stdout.splitlines() == [
         "plan: done: starts 1 replica: n1 [CPU]",
         "check source: done",
@@ -181,6 +184,45 @@ def test_a_failed_job_ends_with_its_reason_and_what_to_do(api: JobsApi) -> None:
     assert done.exception.message == "job-1 failed at fetch"
     assert done.stdout.splitlines()[-1] == f"fetch: failed: {words}"
     assert "llmgw ctl jobs retry job-1" in (done.exception.hint or "")
+
+
+def test_a_job_that_can_not_be_tried_again_says_what_else_can_be_done(api: JobsApi) -> None:
+    ended = a_job(JobStep(name="catalog", state=FAILED, reason="bo was first"), state=FAILED)
+    api.coming = [msgspec.structs.replace(ended, hint="serve what is there: llmgw ctl model serve")]
+    done = ctl("jobs", "follow", "job-1")
+    assert isinstance(done.exception, LlmgwError)
+    assert done.exception.hint == "serve what is there: llmgw ctl model serve"
+    api.jobs = (api.coming[0],)  # type: ignore[assignment]
+    assert "to do    serve what is there" in ctl("jobs", "show", "job-1").stdout
+
+
+def test_a_model_of_which_none_is_wanted_is_not_said_to_be_served(api: JobsApi) -> None:
+    progress = JobProgress(words="no replica is wanted", done=0, total=0)
+    last = JobStep(name="ready", state=DONE, progress=progress)
+    api.coming = [a_job(last, state=DONE)]
+    done = ctl("jobs", "follow", "job-1")
+    assert done.exit_code == 0
+    words = "org/qwen is in the catalog, and no replica of it is wanted"
+    assert done.stdout.splitlines()[-1] == words
+
+
+def test_what_serving_ends_is_said_before_and_asked_about(api: JobsApi) -> None:
+    api.ends = {"qwen-1": "there is no room for both"}
+    asked = ctl("model", "serve", "org/qwen", "--no-follow")
+    assert isinstance(asked.exception, Usage)
+    words = "org/qwen: 1 replica will end (3 replies in flight): qwen-1 on n1: there is no room"
+    assert words in asked.stderr
+    assert api.posted == []
+    assert ctl("model", "serve", "org/qwen", "--no-follow", "--yes").stdout == "job-1\n"
+
+
+def test_a_time_that_it_may_take_is_sent_along_and_shown(api: JobsApi) -> None:
+    assert ctl("model", "serve", "org/qwen", "--no-follow", "--within", "30m").exit_code == 0
+    ((_, body),) = api.posted
+    assert body["within"] == 1800.0
+    assert isinstance(ctl("model", "serve", "org/qwen", "--within", "soon").exception, Usage)
+    api.jobs = (msgspec.structs.replace(a_job(), until=session.now() + 600.5),)
+    assert "until    fails in 10m00s unless it is done" in ctl("jobs", "show", "job-1").stdout
 
 
 def test_a_cancelled_job_ends_with_who_did_it(api: JobsApi) -> None:

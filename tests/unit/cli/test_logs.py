@@ -53,7 +53,7 @@ def test_lines_are_printed_as_they_come_until_the_log_ends(client: Followed) -> 
     assert result.stdout.splitlines()[0] == "old"
     assert "new" in result.stdout
     assert "\x1b" not in result.stdout
-    assert "7 lines were too fast to follow" in result.stderr
+    assert "7 lines came too fast to follow" in result.stderr
 
 
 def test_with_json_each_batch_is_a_line(client: Followed) -> None:

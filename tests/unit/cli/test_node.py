@@ -65,10 +65,8 @@ def test_a_node_of_cards_tells_every_section() -> None:
 def test_what_is_wrong_is_marked_and_stands_first_each_cause_once() -> None:
     lines = page("gpu8", "gpu-01")
     condition = section(lines, "Condition")
-    assert [line for line in lines if "XID 79" in line] == [
-        "gpu5              ! XID 79 once, last 10m10s ago: GPU has fallen off the bus; "
-        "reboot the machine"
-    ]
+    lost = "XID 79 once, last 10m10s ago: GPU has fallen off the bus; reboot the machine"
+    assert [line for line in lines if "XID 79" in line] == [f"gpu5              ! {lost}"]
     assert "             ! gpu5: out of order, see Condition" in lines
     marks = ["! " in line for line in condition]
     assert marks == sorted(marks, reverse=True)

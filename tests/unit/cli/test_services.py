@@ -16,7 +16,7 @@ from llmgw_agent.config import AgentConfig
 
 RUN = {
     "server": "llmgw.control.server",
-    "gateway": "llmgw.gateway.service",
+    "gateway": "llmgw.gateway.start",
     "agent": "llmgw_agent.main",
 }
 FIELD = {"server": "admin", "gateway": "listen", "agent": "node"}
@@ -123,7 +123,17 @@ def test_an_unknown_field_is_refused_with_its_file_and_the_nearest(
     file.write_text("workrs: 3")
     with pytest.raises(Unreadable, match=f"{file}: workrs: no such field") as caught:
         ran("gateway")
-    assert caught.value.hint == "did you mean 'workers'?"
+    assert "did you mean 'workers'?" in caught.value.message
+
+
+def test_every_mistake_of_a_file_is_named_at_once(started: list[object], tmp_path: Path) -> None:
+    file = _places("gateway", tmp_path).config
+    file.write_text("workrs: 3\nlisten: 7\nlog_level: [a]")
+    with pytest.raises(Unreadable) as caught:
+        ran("gateway")
+    for path in ("workrs", "listen", "log_level"):
+        assert f"{path}: " in caught.value.message
+    assert started == []
 
 
 def test_ports_are_those_that_are_written_everywhere() -> None:

@@ -20,9 +20,13 @@ class Cluster:
         self.told: list[object] = []
         self.problems: list[dict[str, str]] = []
 
-    def get(self, path: str, query: dict[str, str] | None = None) -> dict[str, Any]:
+    def get(self, path: str, query: dict[str, str] | None = None) -> Any:
         if path == "/status":
             return {"cluster": "lab", "stopped": self.stopped, "problems": self.problems}
+        if path == "/replicas":
+            shards = [{"rank": 0, "node": "n1"}]
+            one = {"state": "ready", "shards": shards, "in_flight": 2}
+            return [{"id": name, **one} for name in self.runs]
         assert path == "/plan"
         stops = query is not None and query.get("stopped") == "true"
         steps = [{"kind": "drain", "replica": one, "words": "why"} for one in self.runs if stops]
@@ -49,7 +53,8 @@ def test_stopping_says_what_ends_and_asks_for_the_clusters_name(
 ) -> None:
     there = Cluster(runs=("tiny-1", "tiny-2"))
     output = run(monkeypatch, there, "stop", "--dry-run")
-    assert "2 replicas will end: tiny-1, tiny-2; nothing was changed" in output
+    words = "2 replicas will end (4 replies in flight): tiny-1 on n1, tiny-2 on n1"
+    assert f"{words}; nothing was changed" in output
     assert "503 system_stopped" in output
     run(monkeypatch, there, "stop", said="nonsense\n")
     assert there.told == []

@@ -6,6 +6,7 @@ import pytest
 
 from llmgw.base.errors import Refused, Unreachable
 from llmgw.control.plane import Plane
+from llmgw.control.writing import USAGE
 from llmgw.link.enrol import make_key_and_csr
 from llmgw.model.feed import (
     KEYS,
@@ -16,8 +17,15 @@ from llmgw.model.feed import (
     Position,
     RouteChange,
 )
-from llmgw.model.gateway import REACHED, EndpointDown, GatewayRegister
-from llmgw.model.keys import UsageReport, UsageTotals
+from llmgw.model.gateway import QUOTAS, REACHED, EndpointDown, GatewayRegister
+from llmgw.model.keys import (
+    QuotaFigures,
+    QuotaGrant,
+    QuotaReport,
+    QuotaUse,
+    UsageReport,
+    UsageTotals,
+)
 from llmgw.model.link import CertificateRequest, GatewayControl, GatewayMessage, UsageTaken
 from llmgw.model.shard import READY
 from tests.fakes.clock import FakeClock, settle
@@ -301,3 +309,37 @@ async def test_a_change_waits_for_a_slow_gateway_no_longer_than_its_limit(
         assert not waiting.done()
         await clock.advance(0.2)
         assert not await waiting
+
+
+async def test_limits_of_keys_are_lent_to_gateways_that_keep_to_slices(
+    plane: Plane, clock: FakeClock
+) -> None:
+    async with running(plane):
+        limits = QuotaFigures(requests_per_minute=20)
+        key, _ = await plane.keys.make("app", actor="me", limits=limits)
+        old = await Caller(plane, "g0").register()
+        callers = [await Caller(plane, name).register(features=(QUOTAS,)) for name in ("g1", "g2")]
+        assert grants(callers[0]) == [QuotaGrant(gateways=0)]
+        held = QuotaFigures(requests_per_minute=20)
+        use = QuotaUse(key=key.id, used=QuotaFigures(requests_per_minute=6), held=held, short=True)
+        for gateway in ("g1", "g2"):  # what one says of another is not taken
+            report = QuotaReport(gateway=gateway, keys=(use,))
+            callers[0].stream.say(GatewayMessage(quotas=report))
+        await pass_time(clock, 13)
+        newest = grants(callers[0])[1]
+        assert newest.gateways == 2
+        (slice_,) = newest.slices
+        assert slice_.slice is not None
+        assert (slice_.slice.requests_per_minute, slice_.more) == (13, True)
+        assert plane.gateways.quotas.over() == (key.id,)
+        assert grants(old) == []
+        plane.writing.failed(USAGE, Unreachable("the store is away"))
+        await pass_time(clock, 2)
+        assert grants(callers[1])[-1].store_away
+        plane.writing.done(USAGE)
+        await pass_time(clock, 2)
+        assert not grants(callers[1])[-1].store_away
+
+
+def grants(caller: Caller) -> list[QuotaGrant]:
+    return [one.quotas for one in caller.stream.sent if one.quotas is not None]

@@ -7,7 +7,7 @@ from llmgw.control.plane import Plane
 from llmgw.model.gateway import LoadReport, ReplicaLoad
 from llmgw.model.replica import DRAINING
 from tests.fakes.clock import FakeClock, settle
-from tests.fakes.planes import cpu_model, make_plane, pass_time, running
+from tests.fakes.planes import cpu_model, make_plane, pass_time, running, says
 from tests.fakes.scripted_agent import FakeAgent
 
 
@@ -26,7 +26,7 @@ async def test_a_running_replica_of_lower_priority_is_drained_for_a_higher_one(
         await settle()
         (batch,) = plane.fleet.replicas()
         busy = (ReplicaLoad(replica=batch.id, in_flight=1),)
-        plane.loads.take(LoadReport(gateway="gw-1", replicas=busy))
+        says(plane, LoadReport(gateway="gw-1", replicas=busy))
         await plane.catalog.put(cpu_model("chat", gpus=1, priority=5), None, actor="me")
         await pass_time(clock, 60, [agent])
         assert [(one.model, one.state) for one in plane.fleet.replicas()] == [("batch", DRAINING)]
@@ -39,7 +39,7 @@ async def test_a_running_replica_of_lower_priority_is_drained_for_a_higher_one(
         assert 'llmgw_preemptions_total{model="batch"} 1' in page
         assert "llmgw_evictions_total{" not in page
         assert "llmgw_mass_loss_nodes 0" in page
-        plane.loads.take(LoadReport(gateway="gw-1"))
+        says(plane, LoadReport(gateway="gw-1"))
         await pass_time(clock, 5, [agent], every=1)
         assert [one.model for one in plane.fleet.replicas()] == ["chat"]
         assert plane.executor.preemptions == {"batch": 1}

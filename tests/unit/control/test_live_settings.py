@@ -9,9 +9,9 @@ from llmgw.base.errors import Conflict, NotFound, Refused, Unreachable, Unreadab
 from llmgw.control.behind import BACKLOG
 from llmgw.control.credentials import id_of, make, matches
 from llmgw.control.events import KEPT
-from llmgw.control.faulty import Faulty
 from llmgw.control.plane import Plane
 from llmgw.model.events import Event
+from llmgw.model.faulty import Faulty
 from llmgw.model.feed import EVENTS, KEYS, MODELS, SETTINGS
 from llmgw.model.keys import ADMIN, READ
 from llmgw.model.settings import Settings
@@ -67,7 +67,7 @@ async def test_gateways_are_told_of_their_settings_alone(plane: Plane) -> None:
     [
         ("link.lost_aftr", 3.0, "link.lost_aftr: no such field"),
         ("lnk.lost_after", 3.0, "lnk.lost_after: no such setting"),
-        ("link.lost_after", "soon", "Expected `float`"),
+        ("link.lost_after", "soon", "must be a number, is text"),
         ("Link..x", 1, "is not a path"),
         ("link.lost_after", 1.0, "1 is not between 15 and 86400"),
         (
@@ -101,6 +101,28 @@ async def test_every_problem_is_named(plane: Plane) -> None:
             )
         paths = [problem.path for problem in refused.value.problems]
         assert paths == ["link.heartbeat_interval", "link.lost_after"]
+
+
+async def test_what_does_not_fit_is_named_beside_what_is_out_of_bounds(plane: Plane) -> None:
+    async with opened(plane):
+        with pytest.raises(Faulty) as refused:
+            await plane.settings.put(
+                "link",
+                {"heartbeat_interval": 1000.0, "lost_after": "soon", "request_dedline": 1},
+                actor="ada",
+            )
+        assert [(one.path, one.words) for one in refused.value.problems] == [
+            ("link.lost_after", "must be a number, is text"),
+            ("link.request_dedline", "no such field; did you mean 'request_deadline'?"),
+            ("link.heartbeat_interval", "1000 is not between 0.2 and 300"),
+        ]
+
+
+@pytest.mark.parametrize("path", ["reconcile.drain_limit", "gateway.held_most", "gateway.held_for"])
+async def test_what_can_not_be_negative_is_refused(plane: Plane, path: str) -> None:
+    async with opened(plane):
+        with pytest.raises(Faulty, match=f"{path}: -1 is not between 0 and"):
+            await plane.settings.put(path, -1, actor="ada")
 
 
 async def test_none_puts_the_default_back(plane: Plane) -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from llmgw.control.liveness import liveness, next_change
 from llmgw.control.plane import Plane
+from llmgw.model.events import PROBLEM, WARNING
 from llmgw.model.feed import NODES, REPLICAS, SAMPLES
 from llmgw.model.node import (
     LOST,
@@ -96,6 +97,60 @@ async def test_a_silent_node_is_unreachable_after_three_intervals_and_lost_after
             "gpu-01 is unreachable: last heard 15s ago",
             "gpu-01 is lost: last heard 1m00s ago",
         ]
+
+
+async def test_a_stream_that_is_cut_at_that_very_moment_hides_nothing(
+    plane: Plane, clock: FakeClock
+) -> None:
+    async with running(plane):
+        agent = FakeAgent("gpu-01")
+        stream = await agent.connect(plane.agents)
+        await clock.advance(15)
+        stream.sever()  # as the link cuts a peer that was silent for three intervals
+        await agent.gone()
+        await clock.advance(0.1)
+        assert words(plane, "gpu-01")[-1] == "gpu-01 is unreachable: last heard 15s ago"
+        await clock.advance(44.8)
+        await plane.membership.set_wish("gpu-01", "cordoned", actor="me")
+        await clock.advance(100)
+        assert words(plane, "gpu-01")[2:] == [
+            "gpu-01 is cordoned",
+            "gpu-01 is lost: last heard 1m00s ago",
+        ]
+
+
+async def test_what_a_silent_node_has_is_told_with_it(plane: Plane, clock: FakeClock) -> None:
+    async with running(plane):
+        agent = FakeAgent("gpu-01")
+        agent.runs(spec_of(cpu_model(), "tiny-aaa111"))
+        await agent.connect(plane.agents)
+        await plane.catalog.put(cpu_model(), None, actor="me")
+        await agent.sever()
+        await clock.advance(61)
+        told = [one for one in plane.events.recent() if one.subject == "gpu-01"]
+        assert [(one.severity, one.words) for one in told[-2:]] == [
+            (WARNING, "gpu-01 is unreachable: last heard 15s ago; it has tiny-aaa111"),
+            (PROBLEM, "gpu-01 is lost: last heard 1m00s ago; it has tiny-aaa111"),
+        ]
+
+
+async def test_a_node_that_is_heard_again_on_the_same_stream_is_told_to_be_back(
+    plane: Plane, clock: FakeClock
+) -> None:
+    async with running(plane):
+        agent = FakeAgent("gpu-01")
+        await agent.connect(plane.agents)
+        await clock.advance(15.5)
+        agent.beat()
+        await settle()
+        agent.beat()
+        await settle()
+        assert words(plane, "gpu-01")[1:] == [
+            "gpu-01 is unreachable: last heard 15s ago",
+            "gpu-01 is back (unreachable, last heard 15s ago)",
+        ]
+        await clock.advance(16)
+        assert words(plane, "gpu-01")[3:] == ["gpu-01 is unreachable: last heard 15s ago"]
 
 
 async def test_the_change_to_unreachable_is_marked_within_a_second_of_the_moment(

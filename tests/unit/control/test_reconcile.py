@@ -49,7 +49,7 @@ async def test_a_wanted_model_is_started_and_nothing_more_is_sent(
         assert [replica.state for replica in plane.fleet.replicas()] == [READY]
         await pass_time(clock, 60, [agent])
         assert sent(plane) == [("start", "n1")]
-        assert sentence(plane) == "nothing to do: 1 replica of 1 model run"
+        assert sentence(plane) == "nothing to do: 1 replica of 1 model runs"
         assert plane.last_plan is not None
         assert plane.last_plan.steps == ()
 

@@ -1,5 +1,6 @@
 """Scaling in a whole control plane: what gateways tell becomes replicas, and routes that hold."""
 
+import msgspec
 import pytest
 
 from llmgw.control.plane import Plane
@@ -10,7 +11,7 @@ from llmgw.model.replica import DRAINING
 from llmgw.model.shard import READY
 from tests.fakes.clock import FakeClock, settle
 from tests.fakes.memory_store import MemoryStore
-from tests.fakes.planes import cpu_model, make_plane, pass_time, running
+from tests.fakes.planes import cpu_model, make_plane, pass_time, running, says
 from tests.fakes.scripted_agent import FakeAgent
 
 
@@ -26,14 +27,15 @@ def plane(clock: FakeClock, store: MemoryStore) -> Plane:
 
 def tells(plane: Plane, *, queued: int = 0, in_flight: int = 0) -> None:
     """Let a gateway tell how many wait for the model, and what each replica has."""
-    plane.loads.take(
+    says(
+        plane,
         LoadReport(
             gateway="gw-1",
             replicas=tuple(
                 ReplicaLoad(replica=one.id, in_flight=in_flight) for one in plane.fleet.replicas()
             ),
             queues=(ModelQueue(model="tiny", queued=queued),) if queued else (),
-        )
+        ),
     )
 
 
@@ -106,7 +108,7 @@ async def test_requests_for_what_cannot_be_placed_are_not_held(
         assert (route.reason or "").startswith("can't be placed: n1: ")
 
 
-async def test_a_request_that_comes_while_the_last_replica_drains_waits_for_its_place(
+async def test_a_request_that_comes_while_the_last_replica_drains_is_served_by_it(
     plane: Plane, clock: FakeClock
 ) -> None:
     async with running(plane):
@@ -119,14 +121,75 @@ async def test_a_request_that_comes_while_the_last_replica_drains_waits_for_its_
             if states(plane) == [READY]:
                 await pass_time(clock, 0.5, [agent])
         assert states(plane) == [DRAINING]
+        (route,) = plane.fleet.routes()
+        assert (route.holds, route.wanted) == (True, 0)
+        assert route.reason == "nothing was asked of it for 1m00s: a request starts it"
+        (before,) = plane.fleet.replicas()
         tells(plane, queued=1, in_flight=1)
         await settle()
         (route,) = plane.fleet.routes()
-        assert route.holds
-        assert "which is stopping" in (route.reason or "")
+        assert (route.holds, len(route.endpoints)) == (False, 1)
+        assert [one.id for one in plane.fleet.replicas()] == [before.id]
+
+
+async def test_a_request_starts_the_profile_that_fits_and_is_told_why_none_does(
+    plane: Plane, clock: FakeClock
+) -> None:
+    async with running(plane):
+        agent = FakeAgent("n1")
+        await agent.connect(plane.agents)
+        gpu = cpu_model(replicas=0, max_replicas=1, gpus=1)
+        small, big = (
+            msgspec.structs.replace(
+                gpu.profiles[0], name=name, gpus=0, node_selector={"zone": name}
+            )
+            for name in ("small", "big")
+        )
+        both = msgspec.structs.replace(gpu, profiles=(*gpu.profiles, big))
+        await plane.catalog.put(both, None, actor="me")
+        await settle()
         tells(plane, queued=1)
-        await pass_time(clock, 6, [agent], every=1)
-        assert states(plane) == [READY]
+        await settle()
+        (route,) = plane.fleet.routes()
+        assert not route.holds
+        assert (route.reason or "").startswith("can't be placed: default: n1: ")
+        assert "; big: n1: " in (route.reason or "")
+        tells(plane)
+        seen = {plane.fleet.routes()[0].reason}
+        for _ in range(5):
+            await pass_time(clock, 2, [agent])
+            seen.add(plane.fleet.routes()[0].reason)
+        assert len(seen) == 1
+        any_ = msgspec.structs.replace(small, node_selector={})
+        fits = msgspec.structs.replace(gpu, profiles=(*gpu.profiles, big, any_))
+        await plane.catalog.put(fits, None, actor="me")
+        await settle()
+        assert [one.profile for one in plane.fleet.replicas()] == ["small"]
+
+
+async def test_what_rests_says_what_starts_it_while_the_cluster_settles(
+    plane: Plane, store: MemoryStore, clock: FakeClock
+) -> None:
+    async with running(plane):
+        agent = FakeAgent("n1")
+        await agent.connect(plane.agents)
+        rests = cpu_model(replicas=1, scaling=Scaling(idle_stop=30))
+        await plane.catalog.put(rests, None, actor="me")
+        await pass_time(clock, 90, [agent])
+        assert states(plane) == []
+    await agent.sever()
+    again = make_plane(clock, store, seed=8)
+    async with running(again):
+        (route,) = again.fleet.routes()
+        assert (route.holds, route.wanted) == (True, 0)
+        assert route.reason == "its replicas are not counted yet: a request starts it"
+        assert again.last_plan is not None
+        assert again.last_plan.sentence.startswith("settling: ")
+        await agent.connect(again.agents)
+        await pass_time(clock, 20, [agent])
+        (route,) = again.fleet.routes()
+        assert (route.holds, route.wanted) == (True, 0)
+        assert route.reason == "nothing is asked of it: a request starts it"
 
 
 async def test_load_adds_replicas_and_takes_them_away_by_draining(

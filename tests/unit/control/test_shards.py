@@ -4,8 +4,10 @@ import msgspec
 import pytest
 
 from llmgw.control.failures import SURVIVED
+from llmgw.control.missing import MOST, missing
+from llmgw.control.nodes import Placed
 from llmgw.control.plane import Plane
-from llmgw.control.replicas import Placed, latest, rebuild
+from llmgw.control.replicas import latest, rebuild
 from llmgw.model.commands import StopShard
 from llmgw.model.feed import REPLICAS
 from llmgw.model.shard import (
@@ -34,8 +36,15 @@ def no_print(model: str, profile: str) -> str | None:
     return None
 
 
-def placed(state: str | None, *, rank: int = 0, node: str = "n1", world: int = 1) -> Placed:
-    meeting = Rendezvous(address="n1", port=1, world=world) if world > 1 else None
+def placed(
+    state: str | None,
+    *,
+    rank: int = 0,
+    node: str = "n1",
+    world: int = 1,
+    nodes: tuple[str, ...] = (),
+) -> Placed:
+    meeting = Rendezvous(address="n1", port=1, world=world, nodes=nodes) if world > 1 else None
     spec = msgspec.structs.replace(SPEC, rank=rank, rendezvous=meeting)
     status = ShardStatus(replica=SPEC.replica, rank=rank, state=state, spec=spec)
     return Placed(node, status)
@@ -61,9 +70,48 @@ def test_a_replica_is_as_far_as_its_least_advanced_shard(
     assert rebuild("r", shards, fingerprint=no_print).state == whole
 
 
-def test_a_replica_of_which_a_shard_is_unknown_is_not_ready() -> None:
-    replica = rebuild("r", [placed(READY, world=2)], fingerprint=no_print)
-    assert (replica.state, replica.reason) == (STARTING, "1 of 2 shards are known")
+@pytest.mark.parametrize(
+    ("rank", "known", "gone", "whole"),
+    [
+        (0, READY, None, (READY, None)),
+        (0, STARTING, None, (STARTING, "1 of 2 shards are known")),
+        (1, READY, None, (STARTING, "1 of 2 shards are known")),
+        (0, STUCK, None, (STUCK, None)),
+        (0, READY, "n2 left", (FAILED, "shard 1 of 2 is missing: n2 left")),
+        (1, STARTING, "n2 left", (FAILED, "shard 0 of 2 is missing: n2 left")),
+        (0, STOPPING, "n2 left", (STOPPING, None)),
+    ],
+)
+def test_a_replica_that_lacks_a_shard_is_as_rank_0_says_until_it_is_gone(
+    rank: int, known: str, gone: str | None, whole: tuple[str, str | None]
+) -> None:
+    there = [placed(known, rank=rank, world=2)]
+    lacks = missing(there, lambda node: gone)
+    assert [one.rank for one in lacks] == [1 - rank]
+    replica = rebuild("r", there, fingerprint=no_print, missing=lacks)
+    assert (replica.state, replica.reason) == whole
+
+
+def test_what_a_node_claims_of_others_has_an_end_and_does_not_bind_those_before_it() -> None:
+    boasts = [placed(READY, world=10**12)]
+    assert len(missing(boasts, lambda _: None)) == MOST - 1
+    alone = [placed(READY), placed(READY, rank=5, node="n9", world=8)]
+    assert missing(alone, lambda _: "it left") == ()
+
+
+def test_a_shard_that_is_waited_for_is_shown_where_it_was_sent_and_one_that_is_gone_is_not() -> (
+    None
+):
+    there = [placed(READY, world=2, nodes=("n1", "n2"))]
+    asked: list[str | None] = []
+    waits = rebuild("r", there, fingerprint=no_print, missing=missing(there, asked.append))
+    assert asked == ["n2"]
+    assert [(shard.rank, shard.node, shard.state) for shard in waits.shards] == [
+        (0, "n1", READY),
+        (1, "n2", None),
+    ]
+    gone = rebuild("r", there, fingerprint=no_print, missing=missing(there, lambda _: "it left"))
+    assert [shard.node for shard in gone.shards] == ["n1"]
 
 
 def test_stale_needs_two_fingerprints_to_compare() -> None:

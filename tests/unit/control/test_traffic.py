@@ -6,6 +6,10 @@ from hypothesis import strategies as st
 from llmgw.control.traffic import Traffic, added
 from llmgw.model.gateway import Histogram, ModelTraffic, ReplyCount, TrafficReport
 from llmgw.store.interface import StoredTraffic
+from tests.fakes.whole_scrape import whole_scrape
+
+NOT_THERE = {"engine_aborts"}
+"""Of what `whole_scrape` has: nothing ended that way."""
 
 
 def report(boot: str, worker: int, count: int, *, in_flight: int = 0) -> TrafficReport:
@@ -50,6 +54,16 @@ def stored(traffic: Traffic) -> Traffic:
 def count(traffic: Traffic) -> int:
     """Return how many replies a scrape shows once all is stored."""
     return sum(reply.count for reply in stored(traffic).by_model()["m"].replies)
+
+
+def test_a_sum_with_nothing_is_the_whole_of_it_and_with_itself_twice_as_much() -> None:
+    (whole,) = whole_scrape().traffic
+    assert {name for name in whole.__struct_fields__ if not getattr(whole, name)} == NOT_THERE
+    assert added(whole, ModelTraffic(model=whole.model)) == whole
+    twice = added(whole, whole)
+    for counts in (twice.replies, twice.refusals, twice.errors, twice.choices, twice.fallbacks):
+        assert all(one.count % 2 == 0 for one in counts)
+    assert twice.errors[0].count == 2 * whole.errors[0].count
 
 
 def test_workers_are_summed_and_the_newest_report_of_each_counts() -> None:

@@ -30,22 +30,22 @@ class Loose(Written, kw_only=True, frozen=True):
 def test_an_unknown_field_is_refused_with_its_path_and_the_nearest_name() -> None:
     with pytest.raises(Unreadable) as caught:
         read_yaml("link: {lost_aftr: 3}", Settings, "settings.yaml")
-    assert caught.value.message == "settings.yaml: link.lost_aftr: no such field"
-    assert caught.value.hint == "did you mean 'lost_after'?"
+    words = "settings.yaml: link.lost_aftr: no such field; did you mean 'lost_after'?"
+    assert caught.value.message == words
 
 
 def test_an_unknown_field_in_a_list_names_the_place() -> None:
     text = "name: a\nprofiles: [{engine: llamacpp, contxt: 5}]"
     with pytest.raises(Unreadable) as caught:
         read_yaml(text, Model, "m.yaml")
-    assert "profiles[0].contxt" in caught.value.message
-    assert caught.value.hint == "did you mean 'context'?"
+    words = "profiles[0].contxt: no such field; did you mean 'context'?"
+    assert words in caught.value.message
 
 
 def test_a_wrong_type_names_the_path_and_both_types() -> None:
     with pytest.raises(Unreadable) as caught:
         read_yaml("link: {lost_after: soon}", Settings, "f")
-    assert caught.value.message == "f: link.lost_after: Expected `float`, got `str`"
+    assert caught.value.message == "f: link.lost_after: must be a number, is text"
 
 
 @pytest.mark.parametrize("text", ["{", "a: [", "\t- x", "!!python/object:os.system {}"])
@@ -82,7 +82,7 @@ def test_hostile_yaml_is_refused_in_one_line(text: str, type_: type) -> None:
     with pytest.raises(Unreadable) as caught:
         read_yaml(text, type_, "f")
     assert "\n" not in caught.value.message
-    assert len(caught.value.message) < 300
+    assert len(caught.value.message) < 1500
 
 
 @pytest.mark.parametrize("text", ["[" * DEEP, '{"any": ' * DEEP, '{"any": ' + "[" * DEEP])
@@ -162,7 +162,7 @@ class Bounded(msgspec.Struct):
         ({"count": 10}, "f: count: must be at most 9"),
         ({"share": 0}, "f: share: must be more than 0"),
         ({"share": 1.5}, "f: share: must be less than 1.5"),
-        ({"share": "x"}, "f: share: Expected `float`, got `str`"),
+        ({"share": "x"}, "f: share: must be a number, is text"),
     ],
 )
 def test_what_is_out_of_its_bounds_is_said_in_plain_words(

@@ -2,6 +2,8 @@
 
 import math
 
+import msgspec
+
 from llmgw.client.interface import LIVE, RECONNECTING, Change, Connection, WatchBatch
 from llmgw.model.node import Heartbeat, Sample
 from llmgw.model.replica import Replica, ReplicaShard
@@ -41,6 +43,22 @@ def test_a_replica_touches_its_old_and_new_nodes_and_its_model() -> None:
     assert after is not None
     assert before.replicas == ()
     assert [replica.id for replica in after.replicas] == [moved.id]
+
+
+def test_a_node_that_falls_silent_touches_its_replicas_and_their_models() -> None:
+    fleet, _ = fleet_of("mixed")
+    fleet.changes()
+    known = fleet.nodes["cpu-01"]
+    _say(fleet, "nodes", "cpu-01", msgspec.structs.replace(known, address="192.0.2.9"))
+    assert (fleet.changes().replicas, fleet.changes().models) == (set(), set())
+    _say(fleet, "nodes", "cpu-01", msgspec.structs.replace(known, liveness="lost"))
+    changes = fleet.changes()
+    assert changes.replicas == {"embed-small-000001"}
+    assert changes.models == {"embed-small"}
+    model = fleet.model("embed-small")
+    assert model is not None
+    assert (model.ready, model.state.word) == (2, "short")
+    assert "cpu-01 is lost; last known as ready" in model.why
 
 
 def test_a_tombstone_takes_the_object_out_of_every_index() -> None:

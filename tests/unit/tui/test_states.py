@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from llmgw.model.node import Node
-from llmgw.model.replica import Replica
+from llmgw.model.replica import Replica, ReplicaShard
 from llmgw_tui.draw import states
 from llmgw_tui.draw.states import GLYPHS, URGENCY, State
 from llmgw_tui.themes.paint import to_ascii
@@ -38,6 +38,23 @@ def test_a_node_is_serving_as_soon_as_one_replica_is_ready() -> None:
     loading, ready = Replica(id="a", state="fetching"), Replica(id="b", state="ready")
     assert states.node_state(node, (loading,), troubled=False) == State("starting", "moving")
     assert states.node_state(node, (loading, ready), troubled=False) == State("serving", "serving")
+
+
+@pytest.mark.parametrize(
+    ("liveness", "expected"),
+    [
+        ("ready", State("ready", "serving")),
+        ("unreachable", State("unreachable", "warn")),
+        ("lost", State("lost", "down")),
+        (None, State("not heard", "unknown")),
+    ],
+)
+def test_a_ready_replica_is_as_far_as_its_node_is_heard(
+    liveness: str | None, expected: State
+) -> None:
+    there = {"n": Node(id="n", liveness=liveness)}
+    replica = Replica(id="a", state="ready", shards=(ReplicaShard(rank=0, node="n"),))
+    assert states.replica_state(replica, there) == expected
 
 
 def test_a_state_of_a_newer_version_is_shown_and_not_guessed() -> None:

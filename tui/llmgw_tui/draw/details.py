@@ -36,10 +36,10 @@ def replica_page(
     height: int,
 ) -> list[PageLine]:
     """Return the page of a replica: why it is as it is, and each of its shards."""
-    state = replica_state(replica)
+    state = replica_state(replica, nodes)
     age = measures.age(when.since(replica.since))
     lines = [fact("state", *state.pieces, (f"  for {age}", "dim"))]
-    if words := replica_words(replica):
+    if words := replica_words(replica, nodes):
         lines.extend(facts("why", words, width, role=_ROLES.get(state.kind, "text")))
     model = replica.model
     shown = fact("model", clean(model or "-"))
@@ -153,11 +153,11 @@ def _profile(profile: Profile, width: int) -> Section:
 def _replicas(seen: ModelSeen, when: When, width: int) -> Section:
     lines: list[PageLine] = []
     for replica in seen.replicas:
-        state = replica_state(replica)
+        state = replica_state(replica, seen.nodes)
         pieces = [*fit(said((clean(replica.id), "strong")), min(36, max(20, width // 3)))]
         pieces += [Piece("  "), *fit(state.pieces, 14), *fit(said(where(replica)), 20)]
         pieces += said(f"on {back_end(replica) or '-'}")
         if state.kind in _ROLES:
-            pieces += said("  ", (replica_words(replica), _ROLES[state.kind]))
+            pieces += said("  ", (replica_words(replica, seen.nodes), _ROLES[state.kind]))
         lines.append(linked(pieces, Place(REPLICA, replica.id)))
     return Section("Replicas", tuple(lines) or (PageLine(said(("none", "dim"))),))

@@ -61,9 +61,11 @@ def ready_of_wanted(seen: ModelSeen) -> Pieces:
 
 
 def _note(seen: ModelSeen) -> str:
-    """Return why it does not run, or where it does."""
+    """Return why it does not run, which replica is out of reach, or where it runs."""
     if seen.state.kind in _NOTE_ROLES:
         return seen.why
+    if away := seen.away:
+        return away
     nodes = dict.fromkeys(
         clean(part.node) for replica in seen.replicas for part in replica.shards if part.node
     )
@@ -77,7 +79,9 @@ def needs(profile: Profile) -> str:
         classes = "/".join(profile.device_classes)
         parts.append(f"{profile.gpus}× {classes or 'GPU'}")
     else:
-        parts.append("cpu" if profile.cpu_cores is None else f"{profile.cpu_cores} cores")
+        parts.append(
+            "cpu" if profile.cpu_cores is None else measures.counted(profile.cpu_cores, "core")
+        )
     if profile.nodes > 1:
         parts.append(f"{profile.nodes} nodes")
     if profile.min_memory_gb is not None:

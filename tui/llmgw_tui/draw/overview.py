@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from llmgw.model import shard
 from llmgw.model.condition import names_of
 from llmgw.model.events import Event
 from llmgw.model.trouble import reasons
+from llmgw.model.whereabouts import serves, whereabouts
 from llmgw_tui.draw import capacity, measures, nodes
 from llmgw_tui.draw.budget import Item, Wanted, column
 from llmgw_tui.draw.models import ready_of_wanted
@@ -61,7 +61,8 @@ def headline(fleet: FleetSeen) -> Pieces:
     wanted = [model for model in fleet.models if model.state.kind != IDLE]
     serving = sum(model.ready > 0 for model in wanted)
     running, waiting = in_flight(fleet)
-    ready = sum(replica.state == shard.READY for replica in fleet.replicas)
+    known = fleet.by_id
+    ready = sum(serves(replica, known) for replica in fleet.replicas)
     words = [f"{serving}/{len(wanted)} models answer"] if wanted else ["no model is wanted"]
     words.append(f"{measures.counted(ready, 'replica')} ready")
     if running is not None:
@@ -158,10 +159,13 @@ def _sick_nodes(fleet: FleetSeen, when: When, width: int) -> Iterator[tuple[int,
 
 
 def _sick_replicas(fleet: FleetSeen, width: int) -> Iterator[tuple[int, Item]]:
+    known = fleet.by_id
     for replica in fleet.replicas:
-        state = replica_state(replica)
+        if whereabouts(replica, known).away:
+            continue  # that its node is not heard is told of the node
+        state = replica_state(replica, known)
         if state.kind in {DOWN, WARN}:
-            words, role = replica_words(replica), _ROLES[state.kind]
+            words, role = replica_words(replica, known), _ROLES[state.kind]
             target = Place(REPLICA, replica.id)
             yield state.urgency, _trouble(state, replica.id, words, role, target, width)
 

@@ -37,7 +37,7 @@ Uses = Mapping[tuple[str, str, int], ShardUse]
 
 def row(replica: Replica, nodes: Mapping[str, Node], uses: Uses, when: When) -> Row:
     """Return a replica's row."""
-    state = replica_state(replica)
+    state, words = replica_state(replica, nodes), replica_words(replica, nodes)
     found = [uses.get((part.node, replica.id, part.rank)) for part in replica.shards]
     used = [use for use in found if use is not None]
     cells: dict[str, Cell] = {
@@ -55,7 +55,7 @@ def row(replica: Replica, nodes: Mapping[str, Node], uses: Uses, when: When) -> 
         "memory": said((show_bytes(_memory(used)), "dim")),
         "engine": said((clean(replica.engine or "-"), "dim")),
         "profile": said((clean(replica.profile or "-"), "dim")),
-        "note": said((replica_words(replica), _NOTE_ROLES.get(state.kind, "dim"))),
+        "note": said((words, _NOTE_ROLES.get(state.kind, "dim"))),
     }
     labels = {
         "state": state.word,
@@ -65,7 +65,8 @@ def row(replica: Replica, nodes: Mapping[str, Node], uses: Uses, when: When) -> 
         "profile": replica.profile or "",
         "on": back_end(replica) or "",
     }
-    return Row(replica.id, cells, _order(replica, cells, used), replica_words(replica), labels)
+    order = _order(replica, cells, used) | {"state": state.urgency}
+    return Row(replica.id, cells, order, words, labels)
 
 
 def where(replica: Replica) -> str:
@@ -138,7 +139,6 @@ def _order(
         for key, cell in cells.items()
         if not isinstance(cell, Gauge)
     }
-    order["state"] = replica_state(replica).urgency
     numbers: dict[str, float | None] = {
         "age": None if replica.since is None else -replica.since,
         "run": _number(cells["run"]),

@@ -1,7 +1,7 @@
 """What a screen is drawn from: records put together, at one moment."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 
 from llmgw.base.units import show_moment
@@ -17,6 +17,7 @@ from llmgw.model.node import READY, Heartbeat, Node, Sample
 from llmgw.model.replica import Replica, ReplicaShard
 from llmgw.model.shard import Progress, ShardUse
 from llmgw.model.trouble import troubles
+from llmgw.model.whereabouts import serves, whereabouts
 from llmgw_tui.draw import measures
 from llmgw_tui.draw.measures import share_of
 from llmgw_tui.draw.states import State, model_state, node_state
@@ -170,6 +171,8 @@ class ModelSeen:
     entry: CatalogEntry
     route: Route | None = None
     replicas: tuple[Replica, ...] = ()
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+    """All nodes by id."""
 
     @property
     def wanted(self) -> int:
@@ -181,7 +184,7 @@ class ModelSeen:
     @property
     def ready(self) -> int:
         """Return how many replicas serve."""
-        return sum(replica.state == shard.READY for replica in self.replicas)
+        return sum(serves(replica, self.nodes) for replica in self.replicas)
 
     @property
     def state(self) -> State:
@@ -191,13 +194,20 @@ class ModelSeen:
         return model_state(self.wanted, self.ready, moving)
 
     @property
+    def away(self) -> str:
+        """Return which of its replicas is out of reach, in words; empty when none is."""
+        told = ((one.id, whereabouts(one, self.nodes).words) for one in self.replicas)
+        return next((clean(f"{name}: {words}") for name, words in told if words), "")
+
+    @property
     def why(self) -> str:
         """Return why less of it runs than is wanted, in the best words there are."""
         if self.route is not None and self.route.reason:
             return clean(self.route.reason)
         broken = {shard.FAILED, shard.STUCK}
         first = sorted(self.replicas, key=lambda replica: replica.state not in broken)
-        return next((words for words in map(replica_words, first) if words), "")
+        told = (replica_words(replica, self.nodes) for replica in first)
+        return next((words for words in told if words), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +219,11 @@ class FleetSeen:
     replicas: tuple[Replica, ...] = ()
     events: tuple[Event, ...] = ()
     """Oldest first."""
+
+    @property
+    def by_id(self) -> Mapping[str, Node]:
+        """Return all nodes by id."""
+        return {seen.node.id: seen.node for seen in self.nodes}
 
 
 def is_troubled(node: Node, sample: Sample | None) -> bool:
@@ -241,8 +256,13 @@ def progress_words(progress: Progress | None) -> str:
     return words if share is None else f"{words} {share * 100:.0f}%"
 
 
-def replica_words(replica: Replica) -> str:
-    """Return why a replica is as it is: its reason, else what its first unready shard is doing."""
+def replica_words(replica: Replica, nodes: Mapping[str, Node]) -> str:
+    """Return why a replica is as it is.
+
+    That its nodes are not heard, else its reason, else what its first unready shard is doing.
+    """
+    if words := whereabouts(replica, nodes).words:
+        return clean(words)
     if replica.reason:
         return clean(replica.reason)
     for part in replica.shards:

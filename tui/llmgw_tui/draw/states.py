@@ -3,12 +3,13 @@
 Orange and red are kept for what a person should act on; healthy is never bright.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from llmgw.model import events, node, shard
 from llmgw.model.node import Node
 from llmgw.model.replica import Replica
+from llmgw.model.whereabouts import UNHEARD, whereabouts
 from llmgw_tui.draw.text import Piece, clean
 
 IDLE = "idle"
@@ -41,6 +42,7 @@ _SHARD_KINDS = {
     shard.STUCK: DOWN,
     "draining": WARN,
 }
+_AWAY_KINDS = {node.LOST: DOWN, node.UNREACHABLE: WARN, UNHEARD: UNKNOWN}
 _ENGINE_KINDS = {node.INSTALLED: IDLE, node.INSTALLING: MOVING, node.FAILED: DOWN}
 _EVENT_KINDS = {events.INFO: IDLE, events.WARNING: WARN, events.PROBLEM: DOWN}
 
@@ -100,8 +102,16 @@ def shard_state(word: str | None) -> State:
     return State(clean(word), _SHARD_KINDS.get(word, UNKNOWN))
 
 
-def replica_state(replica: Replica) -> State:
-    """Return a replica's state; one that serves an older profile says so."""
+def replica_state(replica: Replica, nodes: Mapping[str, Node]) -> State:
+    """Return a replica's state; one that is out of reach, or serves an older profile, says so.
+
+    Args:
+        replica: it.
+        nodes: all nodes by id.
+    """
+    away = whereabouts(replica, nodes).away
+    if away is not None:
+        return State(away, _AWAY_KINDS[away])
     state = shard_state(replica.state)
     if replica.stale and state.kind == SERVING:
         return State("ready, stale", WARN)

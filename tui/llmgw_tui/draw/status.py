@@ -64,9 +64,10 @@ def health(fleet: FleetSeen) -> Pieces:
 
 def counts(fleet: FleetSeen) -> dict[str, tuple[int, str]]:
     """Return how many things each screen lists, and the kind of the worst trouble among them."""
+    nodes = fleet.by_id
     found = {
         NODES: [seen.state for seen in fleet.nodes],
-        REPLICAS: [replica_state(replica) for replica in fleet.replicas],
+        REPLICAS: [replica_state(replica, nodes) for replica in fleet.replicas],
         MODELS: [model.state for model in fleet.models],
     }
     return {name: (len(states), _worst(states)) for name, states in found.items()}

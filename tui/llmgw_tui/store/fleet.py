@@ -115,7 +115,8 @@ class Fleet:
         entry = self.models.get(name)
         if entry is None:
             return None
-        return ModelSeen(entry, self.routes.get(name), self._named(self._of_model.get(name, ())))
+        replicas = self._named(self._of_model.get(name, ()))
+        return ModelSeen(entry, self.routes.get(name), replicas, self.nodes)
 
     def seen(self) -> FleetSeen:
         """Return everything."""
@@ -161,8 +162,7 @@ class Fleet:
     def _apply(self, change: Change) -> None:
         match change.topic:
             case "nodes":
-                self._put(self.nodes, change, Node)
-                self._changes.nodes.add(change.id)
+                self._node(change)
             case "samples":
                 self._sample(change)
             case "replicas":
@@ -209,6 +209,16 @@ class Fleet:
             used = beat.memory_bytes - beat.memory_available_bytes
         self._cpu.setdefault(change.id, Ring()).add(share_of(beat.cpu_percent, 100.0))
         self._memory.setdefault(change.id, Ring()).add(share_of(used, beat.memory_bytes))
+
+    def _node(self, change: Change) -> None:
+        before = self.nodes.get(change.id)
+        after = self._put(self.nodes, change, Node)
+        self._changes.nodes.add(change.id)
+        if before is not None and after is not None and before.liveness == after.liveness:
+            return
+        for replica in self._named(self._on_node.get(change.id, ())):
+            self._changes.replicas.add(replica.id)
+            self._changes.models.add(replica.model or "")
 
     def _replica(self, change: Change) -> None:
         before = self.replicas.get(change.id)

@@ -17,7 +17,10 @@ FIXTURES = Path(__file__).resolve().parents[3] / "fixtures"
     [
         ("engine-metrics/llamacpp-lines.prom", EngineUse(running=2, waiting=1, moved=2150.0)),
         ("llama-server-http/metrics-idle.prom", EngineUse(running=0, waiting=0, moved=0.0)),
-        ("engine-metrics/vllm-v0.prom", EngineUse(running=0, waiting=0, moved=12.0)),
+        (
+            "engine-metrics/vllm-v0.prom",
+            EngineUse(running=0, waiting=0, moved=12.0, cache_used=0.0),
+        ),
     ],
 )
 def test_a_page_says_what_runs_what_waits_and_how_far_tokens_are(path: str, use: EngineUse):
@@ -27,6 +30,7 @@ def test_a_page_says_what_runs_what_waits_and_how_far_tokens_are(path: str, use:
 def test_sglang_counts_tokens_and_what_it_does_not_say_is_not_known():
     use = read_engine_metrics((FIXTURES / "engine-metrics/sglang-docs.prom").read_text())
     assert use.moved == pytest.approx(8.128902e06 + 7.557572e06)
+    assert use.cache_used == 0.28
 
 
 def test_samples_of_several_models_or_ranks_are_added_up():
@@ -34,6 +38,15 @@ def test_samples_of_several_models_or_ranks_are_added_up():
         'vllm:num_requests_running{model_name="a"} 2\nvllm:num_requests_running{model_name="b"} 3'
     )
     assert read_engine_metrics(text) == EngineUse(running=5)
+
+
+def test_of_several_caches_the_fullest_counts_and_one_that_is_fuller_than_full_is_not_said():
+    names = ("vllm:kv_cache_usage_perc", 'vllm:kv_cache_usage_perc{engine="1"}')
+    text = f"{names[0]} 0.25\n{names[1]} 0.75\nvllm:num_requests_running 1"
+    assert read_engine_metrics(text).cache_used == 0.75
+    assert (
+        read_engine_metrics("vllm:num_requests_running 1\nsglang:token_usage 28").cache_used is None
+    )
 
 
 @pytest.mark.parametrize("value", ["NaN", "+Inf", "-1", "many"])

@@ -13,7 +13,7 @@ from llmgw_agent.probe.dcgm import DcgmProbe
 from llmgw_agent.probe.facts import ProbedFacts
 from llmgw_agent.probe.kernel_log import KernelLogProbe
 from llmgw_agent.probe.source import Source
-from tests.fakes.clock import FakeClock
+from tests.fakes.clock import FakeClock, settle
 from tests.fakes.machine import FakeHttp, MemoryFiles
 from tests.waiting import wait_until
 
@@ -106,10 +106,11 @@ async def test_a_driver_that_answers_late_has_those_asked_at_once_who_need_to_kn
     node.facts.inventory()
     await wait_until(lambda: node.state("kernel-log").error is not None)
     await wait_until(lambda: node.facts.sentences().get("dcgm", "").startswith("profiling"))
+    await settle()
     asked = node.log.asked
     for _ in range(3):
         node.facts.inventory()
-        await asyncio.sleep(0)
+        await settle()
     assert node.log.asked == asked
     running.cancel()
     await asyncio.wait({running})

@@ -18,6 +18,7 @@ __all__ = (
     "CertificateIssued",
     "CertificateRequest",
     "Change",
+    "ChoiceCount",
     "Command",
     "ComputeDevice",
     "ComputeReport",
@@ -33,9 +34,12 @@ __all__ = (
     "Endpoint",
     "EndpointDown",
     "EngineBuild",
+    "EngineLoad",
+    "EngineLoads",
     "EngineOrder",
     "EngineOrderMap",
     "EngineState",
+    "FallbackCount",
     "FetchWeights",
     "Filesystem",
     "FilesystemList",
@@ -89,8 +93,14 @@ __all__ = (
     "ProbeStateList",
     "ProcessKind",
     "Progress",
+    "QuotaFigures",
+    "QuotaGrant",
+    "QuotaReport",
+    "QuotaSlice",
+    "QuotaUse",
     "ReadLogs",
     "RecoveryAction",
+    "RefusalCount",
     "Register",
     "RemoveWeights",
     "Rendezvous",
@@ -108,6 +118,7 @@ __all__ = (
     "ShardStatusList",
     "ShardUse",
     "ShardUseList",
+    "Split",
     "StartShard",
     "StopShard",
     "StringList",
@@ -695,6 +706,20 @@ default_message_pool.register_message("llmgw.v1", "Change", Change)
 
 
 @dataclass(eq=False, repr=False)
+class ChoiceCount(betterproto2.Message):
+    """
+    How many times one reason decided where a request went.
+    """
+
+    reason: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    count: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
+
+
+default_message_pool.register_message("llmgw.v1", "ChoiceCount", ChoiceCount)
+
+
+@dataclass(eq=False, repr=False)
 class Command(betterproto2.Message):
     """
     A request under a term. `deadline`: seconds within which it has to be answered.
@@ -1130,6 +1155,28 @@ class Endpoint(betterproto2.Message):
     On a lost node: used only where nothing else serves.
     """
 
+    concurrency: "int | None" = betterproto2.field(9, betterproto2.TYPE_INT64, optional=True)
+    """
+    Requests that it serves at once; more wait at gateways. None: nobody said.
+    """
+
+    tls: "bool" = betterproto2.field(10, betterproto2.TYPE_BOOL)
+
+    base_path: "str | None" = betterproto2.field(11, betterproto2.TYPE_STRING, optional=True)
+    """
+    What stands in place of `/v1` in its paths; None: nothing does.
+    """
+
+    key_file: "str | None" = betterproto2.field(12, betterproto2.TYPE_STRING, optional=True)
+    """
+    File on the gateway's machine with its key, in place of `key`.
+    """
+
+    is_outside: "bool" = betterproto2.field(13, betterproto2.TYPE_BOOL)
+    """
+    It is a provider's: it gets, and its replies tell, nothing of this cluster.
+    """
+
 
 default_message_pool.register_message("llmgw.v1", "Endpoint", Endpoint)
 
@@ -1193,6 +1240,49 @@ default_message_pool.register_message("llmgw.v1", "EngineBuild", EngineBuild)
 
 
 @dataclass(eq=False, repr=False)
+class EngineLoad(betterproto2.Message):
+    """
+    What an engine says that it has to do; None: it does not say.
+    """
+
+    replica: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    running: "int | None" = betterproto2.field(2, betterproto2.TYPE_INT64, optional=True)
+
+    waiting: "int | None" = betterproto2.field(3, betterproto2.TYPE_INT64, optional=True)
+
+    cache_used: "float | None" = betterproto2.field(4, betterproto2.TYPE_DOUBLE, optional=True)
+    """
+    Share of its KV cache that requests hold, between 0 and 1.
+    """
+
+    age: "float" = betterproto2.field(5, betterproto2.TYPE_DOUBLE)
+    """
+    Seconds since it said so, when this was sent.
+    """
+
+
+default_message_pool.register_message("llmgw.v1", "EngineLoad", EngineLoad)
+
+
+@dataclass(eq=False, repr=False)
+class EngineLoads(betterproto2.Message):
+    """
+    Down: what is new of what engines say; what is not named stays as it was told last.
+    """
+
+    stale_after: "float" = betterproto2.field(1, betterproto2.TYPE_DOUBLE)
+    """
+    Seconds after which it says nothing any more: three of an agent's looks.
+    """
+
+    loads: "list[EngineLoad]" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, repeated=True)
+
+
+default_message_pool.register_message("llmgw.v1", "EngineLoads", EngineLoads)
+
+
+@dataclass(eq=False, repr=False)
 class EngineOrder(betterproto2.Message):
     """
     What every node has of an engine: the first of these builds that runs on its machine.
@@ -1218,6 +1308,22 @@ class EngineOrderMap(betterproto2.Message):
 
 
 default_message_pool.register_message("llmgw.v1", "EngineOrderMap", EngineOrderMap)
+
+
+@dataclass(eq=False, repr=False)
+class FallbackCount(betterproto2.Message):
+    """
+    How many requests went elsewhere because nothing that serves a name could take them.
+    """
+
+    to: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    reason: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+
+    count: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+
+
+default_message_pool.register_message("llmgw.v1", "FallbackCount", FallbackCount)
 
 
 @dataclass(eq=False, repr=False)
@@ -1373,6 +1479,33 @@ class GatewayConfig(betterproto2.Message):
     Seconds for which one waits.
     """
 
+    queue_most: "int" = betterproto2.field(10, betterproto2.TYPE_INT64)
+    """
+    Requests for one model that wait at one worker while its replicas serve as many as they may.
+    """
+
+    queue_for: "float" = betterproto2.field(11, betterproto2.TYPE_DOUBLE)
+    """
+    Seconds for which one waits.
+    """
+
+    replica_requests: "int | None" = betterproto2.field(12, betterproto2.TYPE_INT64, optional=True)
+    """
+    Requests that a replica of which nobody says how many it serves is sent at once; None: any.
+    """
+
+    comment_period: "float" = betterproto2.field(13, betterproto2.TYPE_DOUBLE)
+    """
+    Seconds after which, and between which, a client of a stream that waits is told its place.
+    """
+
+    replica_connections: "int | None" = betterproto2.field(
+        14, betterproto2.TYPE_INT64, optional=True
+    )
+    """
+    Requests of one gateway that a replica has at most; None: nobody said.
+    """
+
 
 default_message_pool.register_message("llmgw.v1", "GatewayConfig", GatewayConfig)
 
@@ -1409,6 +1542,20 @@ class GatewayControl(betterproto2.Message):
     certificate: "CertificateIssued | None" = betterproto2.field(
         6, betterproto2.TYPE_MESSAGE, optional=True, group="body"
     )
+
+    quotas: "QuotaGrant | None" = betterproto2.field(
+        7, betterproto2.TYPE_MESSAGE, optional=True, group="body"
+    )
+    """
+    To a gateway with the feature `quotas`.
+    """
+
+    engine_loads: "EngineLoads | None" = betterproto2.field(
+        8, betterproto2.TYPE_MESSAGE, optional=True, group="body"
+    )
+    """
+    To a gateway with the feature `engine_loads`.
+    """
 
 
 default_message_pool.register_message("llmgw.v1", "GatewayControl", GatewayControl)
@@ -1463,6 +1610,13 @@ class GatewayMessage(betterproto2.Message):
     )
     """
     Feature `loads`.
+    """
+
+    quotas: "QuotaReport | None" = betterproto2.field(
+        10, betterproto2.TYPE_MESSAGE, optional=True, group="body"
+    )
+    """
+    Feature `quotas`.
     """
 
 
@@ -1836,6 +1990,11 @@ class Key(betterproto2.Message):
 
     concurrent: "int | None" = betterproto2.field(10, betterproto2.TYPE_INT64, optional=True)
 
+    priority: "int" = betterproto2.field(11, betterproto2.TYPE_INT64)
+    """
+    Requests of a higher one leave a queue first.
+    """
+
 
 default_message_pool.register_message("llmgw.v1", "Key", Key)
 
@@ -1864,6 +2023,11 @@ class LoadReport(betterproto2.Message):
     replicas: "list[ReplicaLoad]" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, repeated=True)
 
     queues: "list[ModelQueue]" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    tells_failures: "bool" = betterproto2.field(4, betterproto2.TYPE_BOOL)
+    """
+    It tells of replicas that failed.
+    """
 
 
 default_message_pool.register_message("llmgw.v1", "LoadReport", LoadReport)
@@ -1914,7 +2078,7 @@ default_message_pool.register_message("llmgw.v1", "MirrorSource", MirrorSource)
 @dataclass(eq=False, repr=False)
 class ModelQueue(betterproto2.Message):
     """
-    Requests that wait at a gateway for a model that nothing serves yet.
+    Requests that wait at a gateway for a model: nothing serves it yet, or its replicas are full.
     """
 
     model: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -2014,6 +2178,35 @@ class ModelTraffic(betterproto2.Message):
     )
     """
     Of each streamed reply the mean time between two of its tokens.
+    """
+
+    waited: "Histogram | None" = betterproto2.field(12, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    Of each request that waited and went on: how long.
+    """
+
+    refusals: "list[RefusalCount]" = betterproto2.field(
+        13, betterproto2.TYPE_MESSAGE, repeated=True
+    )
+    """
+    Requests that the gateway itself refused, by the code of the refusal.
+    """
+
+    choices: "list[ChoiceCount]" = betterproto2.field(14, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    Choices of a replica, by reason.
+    """
+
+    fallbacks: "list[FallbackCount]" = betterproto2.field(
+        15, betterproto2.TYPE_MESSAGE, repeated=True
+    )
+    """
+    Requests that went to a fall-back.
+    """
+
+    errors: "list[RefusalCount]" = betterproto2.field(16, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    Requests that ended with another error of the gateway's, by its code.
     """
 
 
@@ -2439,6 +2632,109 @@ default_message_pool.register_message("llmgw.v1", "Progress", Progress)
 
 
 @dataclass(eq=False, repr=False)
+class QuotaFigures(betterproto2.Message):
+    """
+    One figure for each limit that a key can have; None: it has no such limit.
+    """
+
+    requests_per_minute: "int | None" = betterproto2.field(
+        1, betterproto2.TYPE_INT64, optional=True
+    )
+
+    tokens_per_minute: "int | None" = betterproto2.field(2, betterproto2.TYPE_INT64, optional=True)
+
+    tokens_per_day: "int | None" = betterproto2.field(3, betterproto2.TYPE_INT64, optional=True)
+
+    concurrent: "int | None" = betterproto2.field(4, betterproto2.TYPE_INT64, optional=True)
+
+
+default_message_pool.register_message("llmgw.v1", "QuotaFigures", QuotaFigures)
+
+
+@dataclass(eq=False, repr=False)
+class QuotaGrant(betterproto2.Message):
+    """
+    Down: slices that changed.
+    """
+
+    gateways: "int" = betterproto2.field(1, betterproto2.TYPE_INT64)
+    """
+    Gateways that share: a key that has no slice is kept to its limit divided by this.
+    0: as before; only that this control plane lends, and wants to be told.
+    """
+
+    slices: "list[QuotaSlice]" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, repeated=True)
+
+    store_away: "bool" = betterproto2.field(3, betterproto2.TYPE_BOOL)
+    """
+    The store can't be asked now: a key that is not known may be a new one.
+    """
+
+
+default_message_pool.register_message("llmgw.v1", "QuotaGrant", QuotaGrant)
+
+
+@dataclass(eq=False, repr=False)
+class QuotaReport(betterproto2.Message):
+    """
+    Up: the keys whose use or slice changed since the last report on this stream.
+    """
+
+    gateway: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    keys: "list[QuotaUse]" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, repeated=True)
+
+
+default_message_pool.register_message("llmgw.v1", "QuotaReport", QuotaReport)
+
+
+@dataclass(eq=False, repr=False)
+class QuotaSlice(betterproto2.Message):
+    """
+    The part of a key's limits that one gateway may use.
+    """
+
+    key: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    slice: "QuotaFigures | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    None: this gateway's equal share of the key's limits.
+    """
+
+    more: "bool" = betterproto2.field(3, betterproto2.TYPE_BOOL)
+    """
+    The key is not used up: what this gateway lacks is lent to it soon.
+    """
+
+
+default_message_pool.register_message("llmgw.v1", "QuotaSlice", QuotaSlice)
+
+
+@dataclass(eq=False, repr=False)
+class QuotaUse(betterproto2.Message):
+    """
+    What a key used at a gateway, in the windows of its limits.
+    """
+
+    key: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    used: "QuotaFigures | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
+
+    held: "QuotaFigures | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    What the gateway keeps to now.
+    """
+
+    short: "bool" = betterproto2.field(4, betterproto2.TYPE_BOOL)
+    """
+    A request was refused since the last report, because this gateway's slice is used up.
+    """
+
+
+default_message_pool.register_message("llmgw.v1", "QuotaUse", QuotaUse)
+
+
+@dataclass(eq=False, repr=False)
 class ReadLogs(betterproto2.Message):
     """
     Read the last lines of the agent (`source` None) or of one shard (`replica/rank`).
@@ -2455,6 +2751,20 @@ class ReadLogs(betterproto2.Message):
 
 
 default_message_pool.register_message("llmgw.v1", "ReadLogs", ReadLogs)
+
+
+@dataclass(eq=False, repr=False)
+class RefusalCount(betterproto2.Message):
+    """
+    How many requests the gateway refused with one code of its own.
+    """
+
+    code: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    count: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
+
+
+default_message_pool.register_message("llmgw.v1", "RefusalCount", RefusalCount)
 
 
 @dataclass(eq=False, repr=False)
@@ -2533,6 +2843,11 @@ class Rendezvous(betterproto2.Message):
     How many shards the replica has.
     """
 
+    nodes: "list[str]" = betterproto2.field(4, betterproto2.TYPE_STRING, repeated=True)
+    """
+    Where each shard was sent, by rank; empty: an older control plane sent them.
+    """
+
 
 default_message_pool.register_message("llmgw.v1", "Rendezvous", Rendezvous)
 
@@ -2546,6 +2861,16 @@ class ReplicaLoad(betterproto2.Message):
     replica: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
 
     in_flight: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
+
+    failed_at: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+    """
+    Workers for which it failed and has not answered since.
+    """
+
+    score: "float | None" = betterproto2.field(4, betterproto2.TYPE_DOUBLE, optional=True)
+    """
+    What it has to do as the choice sees it, in requests; of what workers say the most.
+    """
 
 
 default_message_pool.register_message("llmgw.v1", "ReplicaLoad", ReplicaLoad)
@@ -2623,6 +2948,21 @@ class Route(betterproto2.Message):
     holds: "bool" = betterproto2.field(5, betterproto2.TYPE_BOOL)
     """
     A request that comes while nothing serves it waits at the gateway: it starts the model.
+    """
+
+    splits: "list[Split]" = betterproto2.field(6, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    Models that requests for this name are shared between; empty: it is a model of its own.
+    """
+
+    fallback: "str | None" = betterproto2.field(7, betterproto2.TYPE_STRING, optional=True)
+    """
+    Model that serves when none of these can.
+    """
+
+    outside: "Endpoint | None" = betterproto2.field(8, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    A provider's endpoint that serves then.
     """
 
 
@@ -2870,6 +3210,11 @@ class ShardUse(betterproto2.Message):
 
     requests_waiting: "int | None" = betterproto2.field(6, betterproto2.TYPE_INT64, optional=True)
 
+    cache_used: "float | None" = betterproto2.field(7, betterproto2.TYPE_DOUBLE, optional=True)
+    """
+    Share of its KV cache that requests hold, between 0 and 1.
+    """
+
 
 default_message_pool.register_message("llmgw.v1", "ShardUse", ShardUse)
 
@@ -2884,6 +3229,20 @@ class ShardUseList(betterproto2.Message):
 
 
 default_message_pool.register_message("llmgw.v1", "ShardUseList", ShardUseList)
+
+
+@dataclass(eq=False, repr=False)
+class Split(betterproto2.Message):
+    """
+    One of the models under a public name, and its weight.
+    """
+
+    model: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+
+    weight: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
+
+
+default_message_pool.register_message("llmgw.v1", "Split", Split)
 
 
 @dataclass(eq=False, repr=False)

@@ -1,0 +1,236 @@
+"""Slices of keys' limits, lent to the gateways: what each used, what each is told."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import inf
+
+from llmgw.base.clock import Clock
+from llmgw.control.lending import Standing, lend
+from llmgw.model.keys import (
+    LIMITS,
+    Key,
+    QuotaFigures,
+    QuotaGrant,
+    QuotaReport,
+    QuotaSlice,
+    QuotaUse,
+    equal_share,
+)
+
+AWAY = 60.0
+"""Seconds for which what a gateway that is gone may still use is lent to nobody else."""
+DAY = 86400.0
+OVER = 60.0
+"""Seconds for which a key counts as over quota after a request of it was refused."""
+LACKS = 4.0
+"""Seconds for which a gateway that refused a request is lent more than others: some rounds."""
+SETTLING = 10.0
+"""Seconds in which a new leader hears what gateways hold before it lends."""
+
+
+@dataclass(slots=True)
+class _Told:
+    """What one gateway said of one key, and was told of it."""
+
+    use: QuotaUse | None = None
+    slice: QuotaFigures | None = None
+    more: bool = False
+    short: float = -inf
+    """Monotonic seconds at which it said last that it lacks some."""
+
+
+@dataclass(slots=True)
+class _Gateway:
+    """One gateway that keeps to slices."""
+
+    keys: dict[str, _Told] = field(default_factory=dict)
+    left: float | None = None
+    """Monotonic seconds since when it is gone; None: it is connected."""
+    gateways: int | None = None
+    """The number of gateways that it was told; None: nothing on this stream."""
+    store_away: bool = False
+    """What it was told of the store on this stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Day:
+    """What a gateway that is gone had used of a key's tokens per day when it spoke last."""
+
+    tokens: int
+    since: float
+
+
+class Quotas:
+    """Who was lent what. Nothing of it is stored: a new leader hears it from the gateways.
+
+    Args:
+        clock: monotonic.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._gateways: dict[str, _Gateway] = {}
+        self._gone: dict[tuple[str, str], _Day] = {}
+        """By key and gateway."""
+        self._over: dict[str, float] = {}
+        self._began = clock.monotonic()
+
+    def forget(self) -> None:
+        """Know nothing: this control plane begins to lead."""
+        self._gateways.clear()
+        self._gone.clear()
+        self._over.clear()
+        self._began = self._clock.monotonic()
+
+    def connected(self, gateway: str) -> None:
+        """Note a stream of a gateway that keeps to slices: it is told anew, and tells anew."""
+        known = self._gateways.setdefault(gateway, _Gateway())
+        known.left = known.gateways = None
+        known.store_away = False
+
+    def left(self, gateway: str) -> None:
+        """Note that a gateway is gone; it may go on with what it has."""
+        known = self._gateways.get(gateway)
+        if known is not None and known.left is None:
+            known.left = self._clock.monotonic()
+
+    def take(self, report: QuotaReport) -> None:
+        """Apply a gateway's report."""
+        known = self._gateways.get(report.gateway)
+        if known is None:
+            return
+        now = self._clock.monotonic()
+        for use in report.keys:
+            told = known.keys.setdefault(use.key, _Told())
+            told.use = use
+            self._gone.pop((use.key, report.gateway), None)
+            if use.short:
+                told.short = self._over[use.key] = now
+
+    def over(self) -> tuple[str, ...]:
+        """Return the keys of which a request was refused within the last minute, by id."""
+        now = self._clock.monotonic()
+        self._over = {key: at for key, at in self._over.items() if now - at < OVER}
+        return tuple(sorted(self._over))
+
+    def used(self, key: str) -> QuotaFigures | None:
+        """Return what a key used over all gateways; None: no gateway has said anything of it."""
+        uses = [one.keys[key].use for one in self._gateways.values() if key in one.keys]
+        said = [use.used for use in uses if use is not None]
+        if not said:
+            return None
+        sums = {name: [getattr(one, name) for one in said] for name in LIMITS}
+        return QuotaFigures(
+            **{
+                name: sum(figure or 0 for figure in figures)
+                for name, figures in sums.items()
+                if any(figure is not None for figure in figures)
+            }
+        )
+
+    def grants(self, keys: Mapping[str, Key], *, store_away: bool = False) -> dict[str, QuotaGrant]:
+        """Return what each connected gateway has to be told now.
+
+        Args:
+            keys: all keys by id.
+            store_away: whether a key that is not known may be a new one.
+        """
+        now = self._clock.monotonic()
+        if now - self._began < SETTLING:
+            return self._news(store_away)
+        self._expire(now)
+        gateways = len(self._gateways)
+        slices: dict[str, list[QuotaSlice]] = {}
+        for key_id in sorted({key for one in self._gateways.values() for key in one.keys}):
+            key = keys.get(key_id)
+            for gateway, told in () if key is None else self._lend(key, gateways):
+                slices.setdefault(gateway, []).append(told)
+        grants = {}
+        for name, one in self._gateways.items():
+            news = one.gateways != gateways or one.store_away != store_away
+            if one.left is None and (name in slices or news):
+                one.gateways, one.store_away = gateways, store_away
+                told_now = tuple(slices.get(name, ()))
+                grants[name] = QuotaGrant(gateways=gateways, slices=told_now, store_away=store_away)
+        self._drop(keys)
+        return grants
+
+    def _news(self, store_away: bool) -> dict[str, QuotaGrant]:
+        """Return what gateways are told while nothing is lent yet."""
+        told = {}
+        for name, one in self._gateways.items():
+            if one.left is None and one.store_away != store_away:
+                one.store_away = store_away
+                told[name] = QuotaGrant(gateways=0, store_away=store_away)
+        return told
+
+    def _expire(self, now: float) -> None:
+        """Lend again what gateways had that are gone for long, but not what they used of a day."""
+        for name, one in list(self._gateways.items()):
+            if one.left is None or now - one.left < AWAY:
+                continue
+            del self._gateways[name]
+            for key, told in one.keys.items():
+                used = None if told.use is None else told.use.used.tokens_per_day
+                if used:
+                    self._gone[key, name] = _Day(used, one.left)
+        self._gone = {which: day for which, day in self._gone.items() if now - day.since < DAY}
+
+    def _lend(self, key: Key, gateways: int) -> list[tuple[str, QuotaSlice]]:
+        """Return the slices of a key that have changed."""
+        names = list(self._gateways)
+        before = [self._gateways[name].keys.get(key.id) or _Told() for name in names]
+        figures: list[dict[str, int]] = [{} for _ in names]
+        more = True
+        for limit in LIMITS:
+            most = self._limit(key, limit)
+            if most is not None:
+                standings = [
+                    self._standing(name, told, limit, equal_share(most, gateways))
+                    for name, told in zip(names, before, strict=True)
+                ]
+                for mine, lent in zip(figures, lend(most, standings), strict=True):
+                    mine[limit] = lent
+                more = more and sum(one.used for one in standings) < most
+        idle = not any(self._is_used(told) for told in before)
+        changed = []
+        for name, told, mine in zip(names, before, figures, strict=True):
+            lent_now = None if idle else QuotaFigures(**mine)
+            if self._gateways[name].left is None and (told.slice, told.more) != (lent_now, more):
+                told.slice, told.more = lent_now, more
+                self._gateways[name].keys[key.id] = told
+                changed.append((name, QuotaSlice(key=key.id, slice=lent_now, more=more)))
+        return changed
+
+    def _limit(self, key: Key, limit: str) -> int | None:
+        most: int | None = getattr(key, limit)
+        if most is None or limit != "tokens_per_day":
+            return most
+        gone = sum(day.tokens for (key_id, _), day in self._gone.items() if key_id == key.id)
+        return max(0, most - gone)
+
+    def _standing(self, name: str, told: _Told, limit: str, share: int) -> Standing:
+        use = told.use
+        held = None if use is None else getattr(use.held, limit)
+        lent = None if told.slice is None else getattr(told.slice, limit)
+        held = share if held is None else held
+        return Standing(
+            told=held if lent is None else lent,
+            held=held,
+            used=0 if use is None else getattr(use.used, limit) or 0,
+            short=self._clock.monotonic() - told.short < LACKS,
+            away=self._gateways[name].left is not None,
+        )
+
+    def _drop(self, keys: Mapping[str, Key]) -> None:
+        """Forget keys that are gone, or idle and kept to equal shares by all."""
+        for one in self._gateways.values():
+            for key_id, told in list(one.keys.items()):
+                idle = not self._is_used(told)
+                if key_id not in keys or (idle and told.slice is None):
+                    del one.keys[key_id]
+
+    def _is_used(self, told: _Told) -> bool:
+        if self._clock.monotonic() - told.short < LACKS:
+            return True
+        return told.use is not None and any(getattr(told.use.used, name) for name in LIMITS)
