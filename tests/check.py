@@ -24,7 +24,7 @@ STEPS: dict[str, list[str]] = {
     "docs": ["python", "docs/generate.py", "--check"],
     "unit": ["pytest", "tests/unit", "-q", "--durations=5", "-n", "2"],
     "flow": ["pytest", "tests/flow", "-q", "--durations=10", "-n", "2", "--dist", "loadfile"],
-    "sim": ["pytest", "tests/sim", "-q", "-s", "--durations=5"],
+    "sim": ["pytest", "tests/sim", "-q", "--durations=5", "-n", "2"],
     "real": ["pytest", "tests/real", "-q", "--durations=15"],
 }
 
