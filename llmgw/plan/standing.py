@@ -121,13 +121,15 @@ def is_stale(replica: Replica, fingerprint: str) -> bool | None:
 def least_useful_first(standings: Sequence[Standing], first: Collection[str]) -> list[Standing]:
     """Return replicas in the order in which they are given up.
 
-    First those that are not ready, then those in `first` (see `llmgw.plan.returned`), then those on
-    nodes that are lost, out of reach or draining; then the newest.
+    First those on lost nodes, which may never return, even before one that only starts; then those
+    that are not ready, then those in `first` (see `llmgw.plan.returned`), then those on nodes that
+    are out of reach or draining; then the newest.
     """
 
-    def order(one: Standing) -> tuple[bool, bool, bool, float, str]:
+    def order(one: Standing) -> tuple[bool, bool, bool, bool, float, str]:
         since = one.replica.since
         return (
+            not one.on_lost,
             one.ready,
             one.replica.id not in first,
             one.reachable and not one.on_draining,

@@ -287,7 +287,28 @@ def no_profile_for_a_request() -> Fleet:
     return fleet
 
 
+def one_that_starts_stays_before_one_on_a_lost_node() -> Fleet:
+    fleet = Fleet()
+    fleet.join(*(node(f"gpu-0{n}", devices=1) for n in (1, 2, 3)))
+    fleet.serve(model("qwen", gpus=1, replicas=2))
+    fleet.turn()
+    fleet.all_ready()
+    fleet.change("gpu-01", wish="draining")
+    fleet.turn()
+    fleet.change("gpu-02", liveness="lost")
+    fleet.turn()
+    fleet.say("gpu-01 stays after all: three are there, and one of them out of reach")
+    fleet.change("gpu-01", wish=None)
+    fleet.turn()
+    fleet.all_ready()
+    fleet.turn()
+    fleet.change("gpu-02", liveness="ready")
+    fleet.turn()
+    return fleet
+
+
 SCRIPTS = (
+    one_that_starts_stays_before_one_on_a_lost_node,
     mass_loss,
     replaced_and_the_newer_stays,
     replaced_and_the_original_stays,
