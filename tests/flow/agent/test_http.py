@@ -1,6 +1,7 @@
 """HTTP by httpx against a real server on loopback: our errors, our words, no secrets in them."""
 
 import asyncio
+import contextlib
 import gzip
 from collections.abc import Iterator
 
@@ -87,7 +88,8 @@ async def test_the_limit_is_the_whole_answers(http):
                 asyncio.get_running_loop().call_later(0.02, another)
 
         another()
-        await reader.read()
+        with contextlib.suppress(ConnectionError):  # it leaves with bytes unread: a reset
+            await reader.read()
         gone.set()
         writer.close()
 

@@ -78,7 +78,7 @@ class Hanging:
 
 @pytest.fixture
 def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hanging]:
-    monkeypatch.setattr(procfs, "PATIENCE", 0.05)
+    monkeypatch.setattr(procfs, "PATIENCE", 0.5)
     one = Hanging()
     yield one
     one.let_go.set()
