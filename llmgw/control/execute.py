@@ -2,13 +2,18 @@
 
 A step that no longer fits is left out, and one that fails is not tried again: the next pass plans
 anew from what is then. What a start is given is booked before its command is sent.
+
+A node that does not answer keeps nobody waiting but itself: each node is told its commands in the
+order of the plan, and one that let a deadline pass is told no more of them. What it was not told to
+stop counts as told, as an order that was lost does, and is ordered again when that lapses: a pass
+for each would be one deadline each.
 """
 
 import asyncio
 import re
-from collections import Counter, deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
 
 from llmgw.base.clock import Clock
 from llmgw.base.errors import LlmgwError, NotFound, TimedOut, Unreachable
@@ -17,7 +22,7 @@ from llmgw.control.asking import StaleTerm
 from llmgw.control.events import Events
 from llmgw.control.fleet import Fleet
 from llmgw.control.leader import Leader
-from llmgw.model.commands import StartShard, StopShard
+from llmgw.model.commands import Request, StartShard, StopShard
 from llmgw.model.record import Problem
 from llmgw.plan.records import (
     Assignment,
@@ -35,8 +40,11 @@ from llmgw.plan.records import (
 REMEMBERED = 1000
 """Commands whose sending is remembered."""
 
-AT_ONCE = 64
-"""Commands that wait for their answers at once."""
+AT_ONCE = 2
+"""Commands to one node that wait for their answers at once."""
+
+LONGEST = 10.0
+"""Seconds after which nothing more of a plan is sent: it was made for what was then."""
 
 _STEP = re.compile(r"steps\[(\d+)\]")
 
@@ -68,6 +76,23 @@ class Sent:
     """Why, as the plan says."""
 
 
+def _turns() -> dict[str, asyncio.Semaphore]:
+    return defaultdict(lambda: asyncio.Semaphore(AT_ONCE))
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """One plan being carried out."""
+
+    term: int
+    began: float
+    """Monotonic seconds."""
+    turns: dict[str, asyncio.Semaphore] = field(default_factory=_turns)
+    """By node."""
+    silent: set[str] = field(default_factory=set)
+    """Nodes that did not answer in time."""
+
+
 class Executor:
     """Sends what a plan says, and remembers what it sent.
 
@@ -97,7 +122,6 @@ class Executor:
         self._key = key
         self._clock = clock
         self._on_drain = on_drain
-        self._slots = asyncio.Semaphore(AT_ONCE)
         self.sent: deque[Sent] = deque(maxlen=REMEMBERED)
         self.evictions: Counter[str] = Counter()
         """Replicas that were evicted, by their model, since this control plane started."""
@@ -108,7 +132,8 @@ class Executor:
 
         It was decided as leader of this term: nothing of it is sent as leader of another.
         """
-        term, wrong = self._leader.term, self._wrong(plan)
+        going = _Round(term=self._leader.term, began=self._clock.monotonic())
+        wrong = self._wrong(plan)
         left_out = [
             f"left out {step.replica}: {wrong[number]}"
             for number, step in enumerate(plan.steps)
@@ -118,8 +143,10 @@ class Executor:
         for step in steps:
             self._book(step)
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._carry_out(step, term)) for step in steps]
-        return (*left_out, *(words for task in tasks for words in task.result()))
+            tasks = [
+                group.create_task(asking) for step in steps for asking in self._begun(step, going)
+            ]
+        return (*left_out, *filter(None, (task.result() for task in tasks)))
 
     def _wrong(self, plan: Plan) -> dict[int, str]:
         """Return the steps that do not fit the newest snapshot, by number, and why.
@@ -147,18 +174,17 @@ class Executor:
             case KeepReplica():
                 self._fleet.shards.going_on(step.replica)
 
-    async def _carry_out(self, step: Step, term: int) -> list[str]:
+    def _begun(self, step: Step, going: _Round) -> list[Coroutine[None, None, str | None]]:
+        """Tell of a step; return what tells its nodes, and each returns why it did not."""
         words = f"{_VERBS[type(step)]} {step.replica}: {step.words}"
         self._events.add("placement", step.replica, words)
-        done: list[str | None] = []
         match step:
             case StartReplica():
-                done = [await self._start(step, one, term) for one in step.shards]
+                return [self._start(step, one, going) for one in step.shards]
             case StopReplica():
-                done = [await self._stop(step, node, rank, term) for node, rank in step.shards]
-            case DrainReplica() | EvictReplica() | PreemptReplica() | KeepReplica():
-                pass  # nobody is told: it left the routes, or returned, when it was booked
-        return [words for words in done if words is not None]
+                return [self._stop(step, node, rank, going) for node, rank in step.shards]
+            case _:
+                return []  # it left the routes, or returned, when it was booked
 
     def _note_way(self, step: DrainReplica | EvictReplica | PreemptReplica) -> None:
         """Count who gives way, by the model that goes."""
@@ -169,42 +195,57 @@ class Executor:
         elif isinstance(step, PreemptReplica):
             self.preemptions[model] += 1
 
-    async def _start(self, step: StartReplica, one: Assignment, term: int) -> str | None:
+    async def _start(self, step: StartReplica, one: Assignment, going: _Round) -> str | None:
         shards, rank = self._fleet.shards, one.spec.rank
-        if not self._agents.connected(one.node):
-            shards.withdraw(step.replica, rank)
-            return f"{step.replica} was not started: {one.node} has no stream now"
-        self._note("start", one.node, step.replica, rank, step.words)
         request = StartShard(spec=one.spec, key=self._key(step.replica))
-        try:
-            async with self._slots:
-                await self._agents.ask(one.node, request, term=term)
-        except (Unreachable, TimedOut) as error:
-            # It may have arrived: what it was given stays booked until the node says.
-            return error.message
-        except StaleTerm as error:
-            shards.withdraw(step.replica, rank)
-            return error.message
-        except LlmgwError as error:
-            shards.refused(step.replica, rank, error.message)
-            return error.message
-        shards.accepted(step.replica, rank)
-        return None
+        async with going.turns[one.node]:
+            if (why := self._not_told(one.node, going)) is not None:
+                shards.withdraw(step.replica, rank)
+                return f"{step.replica} was not started: {why}"
+            self._note("start", one.node, step.replica, rank, step.words)
+            try:
+                await self._ask(one.node, request, going)
+            except (Unreachable, TimedOut) as error:
+                # It may have arrived: what it was given stays booked until the node says.
+                return error.message
+            except StaleTerm as error:
+                shards.withdraw(step.replica, rank)
+                return error.message
+            except LlmgwError as error:
+                shards.refused(step.replica, rank, error.message)
+                return error.message
+            shards.accepted(step.replica, rank)
+            return None
 
-    async def _stop(self, step: StopReplica, node: str, rank: int, term: int) -> str | None:
-        if not self._agents.connected(node):
-            return f"{step.replica} was not stopped: {node} has no stream now"
-        self._note("stop", node, step.replica, rank, step.words)
+    async def _stop(self, step: StopReplica, node: str, rank: int, going: _Round) -> str | None:
         request = StopShard(replica=step.replica, rank=rank, reason=step.words)
+        async with going.turns[node]:
+            if (why := self._not_told(node, going)) is not None:
+                return f"{step.replica} was not stopped: {why}"
+            self._note("stop", node, step.replica, rank, step.words)
+            try:
+                await self._ask(node, request, going)
+            except NotFound as error:
+                self._fleet.shards.unknown_there(node, step.replica, rank)
+                return error.message
+            except LlmgwError as error:
+                return error.message
+            return None
+
+    def _not_told(self, node: str, going: _Round) -> str | None:
+        """Return why a node is told nothing more of a plan; None: it is."""
+        if node in going.silent:
+            return f"{node} does not answer"
+        if self._clock.monotonic() - going.began >= LONGEST:
+            return f"{node} takes too long to answer"
+        return None if self._agents.connected(node) else f"{node} has no stream now"
+
+    async def _ask(self, node: str, request: Request, going: _Round) -> None:
         try:
-            async with self._slots:
-                await self._agents.ask(node, request, term=term)
-        except NotFound as error:
-            self._fleet.shards.unknown_there(node, step.replica, rank)
-            return error.message
-        except LlmgwError as error:
-            return error.message
-        return None
+            await self._agents.ask(node, request, term=going.term)
+        except TimedOut:
+            going.silent.add(node)
+            raise
 
     def _note(self, kind: str, node: str, replica: str, rank: int, words: str) -> None:
         self.sent.append(

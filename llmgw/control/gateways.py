@@ -322,7 +322,7 @@ class Gateways:
         )
         stream.send(GatewayControl(welcome=welcome))
         if QUOTAS in (register.features or ()):
-            self.quotas.connected(identity.id)
+            self.quotas.connected(identity.id, register.boot)
             stream.send(GatewayControl(quotas=QuotaGrant(gateways=0)))
         where = f": users reach it at {register.url}" if register.url else ""
         self._events.add("gateway", identity.id, f"gateway {identity.id} connected{where}")

@@ -36,11 +36,15 @@ class GivenUp:
         self._given[replica] = _Given(words, self._clock.monotonic())
         return True
 
-    def told(self, replica: str) -> None:
-        """Note that its nodes are told to stop it."""
-        if replica in self._given:
-            self._given[replica].told = self._clock.monotonic()
-            self._given[replica].ordered = True
+    def told(self, replica: str) -> bool:
+        """Note that the nodes of a replica that is given up are told to stop it.
+
+        Returns whether they are told for the first time.
+        """
+        given = self._given[replica]
+        first, given.ordered = not given.ordered, True
+        given.told = self._clock.monotonic()
+        return first
 
     def ordered(self, replica: str) -> bool:
         """Say whether its nodes were ever told to stop it: its shards may be gone then."""

@@ -30,6 +30,7 @@ from llmgw.control.gateways import Gateways
 from llmgw.control.greeting import Greeting
 from llmgw.control.hardware import Hardware
 from llmgw.control.history import History
+from llmgw.control.job_view import JobView
 from llmgw.control.jobs import Jobs
 from llmgw.control.join import Joining
 from llmgw.control.keys import Keys
@@ -62,7 +63,6 @@ from llmgw.pki.tokens import engine_key
 from llmgw.plan.check import check
 from llmgw.plan.records import Desired, Observed, Plan, Want
 from llmgw.plan.routes import routes
-from llmgw.plan.serving.records import Seen
 from llmgw.store.interface import Claim, Store
 
 logger = log.get(__name__)
@@ -151,6 +151,7 @@ class Plane:
         self._make_live_objects(world)
         self.loads = Loads(clock)
         self.fleet = self._make_fleet()
+        self.job_view = JobView(self.fleet, self.catalog, self.settings, settled=self._settled)
         self.history, self.prometheus = History(), Prometheus()
         self._make_streams(addresses)
         self.executor = Executor(
@@ -388,7 +389,7 @@ class Plane:
         return {name: Periodic(name, one.period, one.run, clock) for name, one in passes.items()}
 
     def _make_jobs_pass(self) -> JobsPass:
-        ways = Ways(self._seen_by_job, self._model_changed, self.foresight)
+        ways = Ways(self.job_view.look, self._model_changed, self.foresight)
         return JobsPass(
             self.jobs,
             self.fleet,
@@ -414,6 +415,7 @@ class Plane:
         self.loads.forget()
         self.gateways.quotas.forget()
         self.last_plan, self._wants = None, ()
+        self.job_view.forget()
 
     def _turn_away(self, goodbye: Goodbye) -> None:
         self.agents.turn_away(goodbye)
@@ -425,19 +427,6 @@ class Plane:
     def _settled(self, waiting_for: tuple[str, ...]) -> bool:
         settling = self.settings.current.settings.reconcile.settling
         return self.leadership.settled(waiting_for, settling)
-
-    def _seen_by_job(self, model: str) -> Seen:
-        """Return the fleet as a job that serves a model looks at it."""
-        return Seen(
-            settled=self._settled(waiting_for := self.fleet.waiting_for()),
-            waiting_for=waiting_for,
-            stopped=self.settings.current.settings.serving.stopped,
-            entry=self.catalog.get(model),
-            replicas=self.fleet.replicas(),
-            refusals=self.last_plan.refusals if self.last_plan is not None else (),
-            wants=self._wants,
-            failures=self.fleet.shards.failures.all(),
-        )
 
     def _check(self, plan: Plan, observed: Observed) -> tuple[Problem, ...]:
         return check(plan, self.desired(), observed)
@@ -454,6 +443,7 @@ class Plane:
         )
 
     def _decided(self, plan: Plan, desired: Desired) -> None:
+        self.job_view.decided(plan, desired)
         before, self.last_plan = self.last_plan, plan
         scaled, self._wants = self._wants, desired.wants
         if before is None or before.refusals != plan.refusals or scaled != self._wants:

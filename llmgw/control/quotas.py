@@ -37,12 +37,15 @@ class _Told:
     more: bool = False
     short: float = -inf
     """Monotonic seconds at which it said last that it lacks some."""
+    heard: bool = False
+    """It was told on this stream."""
 
 
 @dataclass(slots=True)
 class _Gateway:
     """One gateway that keeps to slices."""
 
+    boot: str | None = None
     keys: dict[str, _Told] = field(default_factory=dict)
     left: float | None = None
     """Monotonic seconds since when it is gone; None: it is connected."""
@@ -82,9 +85,23 @@ class Quotas:
         self._over.clear()
         self._began = self._clock.monotonic()
 
-    def connected(self, gateway: str) -> None:
-        """Note a stream of a gateway that keeps to slices: it is told anew, and tells anew."""
+    def connected(self, gateway: str, boot: str | None = None) -> None:
+        """Note a stream of a gateway that keeps to slices: it is told anew, and tells anew.
+
+        What an earlier start of it held and used in a minute is no more; what it used of a day
+        counts on until this one says what it knows of it.
+
+        Args:
+            gateway: its id.
+            boot: which start of it this is; None: it does not say.
+        """
         known = self._gateways.setdefault(gateway, _Gateway())
+        if boot != known.boot:
+            self._keep_days(gateway, known, self._clock.monotonic())
+            known.boot = boot
+            known.keys.clear()
+        for told in known.keys.values():
+            told.heard = False
         known.left = known.gateways = None
         known.store_away = False
 
@@ -170,11 +187,15 @@ class Quotas:
             if one.left is None or now - one.left < AWAY:
                 continue
             del self._gateways[name]
-            for key, told in one.keys.items():
-                used = None if told.use is None else told.use.used.tokens_per_day
-                if used:
-                    self._gone[key, name] = _Day(used, one.left)
+            self._keep_days(name, one, one.left)
         self._gone = {which: day for which, day in self._gone.items() if now - day.since < DAY}
+
+    def _keep_days(self, name: str, one: _Gateway, since: float) -> None:
+        """Let what a gateway that is gone used of a day count on."""
+        for key, told in one.keys.items():
+            used = None if told.use is None else told.use.used.tokens_per_day
+            if used:
+                self._gone[key, name] = _Day(used, since)
 
     def _lend(self, key: Key, gateways: int) -> list[tuple[str, QuotaSlice]]:
         """Return the slices of a key that have changed."""
@@ -196,8 +217,9 @@ class Quotas:
         changed = []
         for name, told, mine in zip(names, before, figures, strict=True):
             lent_now = None if idle else QuotaFigures(**mine)
-            if self._gateways[name].left is None and (told.slice, told.more) != (lent_now, more):
-                told.slice, told.more = lent_now, more
+            known = told.heard and (told.slice, told.more) == (lent_now, more)
+            if self._gateways[name].left is None and not known:
+                told.slice, told.more, told.heard = lent_now, more, True
                 self._gateways[name].keys[key.id] = told
                 changed.append((name, QuotaSlice(key=key.id, slice=lent_now, more=more)))
         return changed

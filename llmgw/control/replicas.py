@@ -55,6 +55,7 @@ def rebuild(
     fingerprint: Callable[[str, str], str | None],
     missing: Sequence[Missing] = (),
     draining: str | None = None,
+    ordered: bool = False,
 ) -> Replica:
     """Return a replica from its shards.
 
@@ -64,10 +65,11 @@ def rebuild(
         fingerprint: what the catalog would start for (model, profile) now; None when it left.
         missing: the shards that it must have and no node says it has (REC-10).
         draining: why it is being stopped, in words; None when it is not.
+        ordered: its nodes were told to stop it: it is on its way out, however it was before.
     """
     spec = next((one.status.spec for one in placed if one.status.spec is not None), None)
     state, reason = _state(placed, missing)
-    if draining is not None and state in {READY, STARTING, FETCHING}:
+    if draining is not None and _leaves(state, ordered=ordered):
         state, reason = DRAINING, draining
     wanted = fingerprint(spec.model, spec.profile) if spec else None
     comparable = spec is not None and bool(spec.fingerprint) and wanted is not None
@@ -129,6 +131,13 @@ def _state(placed: Sequence[Placed], missing: Sequence[Missing]) -> tuple[str | 
         return state, reason
     total = world(placed)
     return STARTING, f"{total - len(missing)} of {total} shards are known"
+
+
+def _leaves(state: str | None, *, ordered: bool) -> bool:
+    """Say whether a replica that is given up goes in this state, and is not over."""
+    if ordered:
+        return state not in {FAILED, STOPPED, STOPPING}
+    return state in {READY, STARTING, FETCHING}
 
 
 def _awaited(missing: Sequence[Missing]) -> tuple[ReplicaShard, ...]:

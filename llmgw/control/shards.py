@@ -5,13 +5,14 @@ without it; a start that was sent holds what it was given from before it is sent
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
 
 from llmgw.base.clock import Clock
 from llmgw.control.events import Events
 from llmgw.control.failures import FAILED_FOR, Failures
 from llmgw.control.feed import Feed
 from llmgw.control.givenup import GivenUp
-from llmgw.control.missing import Missing, missing
+from llmgw.control.missing import Awaited, Missing, gone_from, missing
 from llmgw.control.nodes import Placed, SeenNode, ShardKey, holds
 from llmgw.control.pending import Pending, PendingStarts
 from llmgw.control.replicas import latest, rebuild
@@ -37,7 +38,7 @@ class Shards:
     Args:
         nodes: the fleet's nodes; their `shards` are written here alone.
         fingerprint: what the catalog would start for (model, profile) now.
-        awaited: says whether some node may still say that it runs something.
+        awaited: asked once for all replicas that are rebuilt together.
         on_end: called when a replica that served has ended by itself.
     """
 
@@ -48,7 +49,7 @@ class Shards:
         feed: Feed,
         events: Events,
         fingerprint: Callable[[str, str], str | None],
-        awaited: Callable[[], bool],
+        awaited: Awaited,
         on_end: Callable[[], None],
     ) -> None:
         self._nodes = nodes
@@ -74,25 +75,12 @@ class Shards:
 
     def replica(self, replica: str) -> Replica | None:
         """Return one replica; None when nothing is known of it."""
-        known = self._records.get(replica)
-        if known is not None:
-            return known
-        placed = self._placed(replica)
-        if not placed:
-            return None
-        record = rebuild(
-            replica,
-            placed,
-            fingerprint=self._fingerprint,
-            missing=self._missing(replica, placed),
-            draining=self.given_up.words(replica),
-        )
-        self._records[replica] = record
-        return record
+        return self._replica(replica, cache(self._awaited))
 
     def all(self) -> tuple[Replica, ...]:
         """Return all replicas, by id."""
-        found = (self.replica(replica) for replica in self.ids())
+        awaited = cache(self._awaited)
+        found = (self._replica(replica, awaited) for replica in self.ids())
         return tuple(replica for replica in found if replica is not None)
 
     def held_on(self, node: SeenNode) -> list[Placed]:
@@ -142,9 +130,10 @@ class Shards:
 
     def look_again(self) -> None:
         """Judge replicas of several nodes anew: a node that was waited for is there, or gone."""
+        awaited = cache(self._awaited)
         for replica in sorted(self._several):
             before = self._records.pop(replica, None)
-            if before is not None and self.replica(replica) != before:
+            if before is not None and self._replica(replica, awaited) != before:
                 self._changed((replica,))
 
     def forget(self, node: SeenNode) -> None:
@@ -194,8 +183,7 @@ class Shards:
 
     def draining(self, replica: str, words: str) -> None:
         """Note that a replica is given up: it leaves the routes and goes on with what it serves."""
-        there = replica in self._where or self.pending.of(replica)
-        if there and self.given_up.add(replica, words):
+        if self._there(replica) and self.given_up.add(replica, words):
             self._changed((replica,))
 
     def going_on(self, replica: str) -> None:
@@ -205,9 +193,10 @@ class Shards:
 
     def stopping(self, replica: str, words: str) -> None:
         """Note that a replica is being stopped, before its nodes are told."""
-        self.draining(replica, words)
-        self.given_up.told(replica)
-        if replica in self._several:
+        if not self._there(replica):
+            return
+        self.given_up.add(replica, words)
+        if self.given_up.told(replica):
             self._changed((replica,))  # from now on its shards go one by one, as they should
 
     def unknown_there(self, node: str, replica: str, rank: int) -> None:
@@ -255,24 +244,34 @@ class Shards:
         self._changed((spec.replica,))
         return f"gave up the start of {spec.replica} on {node}"
 
-    def _missing(self, replica: str, placed: Sequence[Placed]) -> tuple[Missing, ...]:
+    def _replica(self, replica: str, awaited: Awaited) -> Replica | None:
+        known = self._records.get(replica)
+        if known is not None:
+            return known
+        placed = self._placed(replica)
+        if not placed:
+            return None
+        record = rebuild(
+            replica,
+            placed,
+            fingerprint=self._fingerprint,
+            missing=self._missing(replica, placed, awaited),
+            draining=self.given_up.words(replica),
+            ordered=self.given_up.ordered(replica),
+        )
+        self._records[replica] = record
+        return record
+
+    def _missing(
+        self, replica: str, placed: Sequence[Placed], awaited: Awaited
+    ) -> tuple[Missing, ...]:
         """Return the shards that a replica lacks; one that was told to stop lacks none."""
         if replica not in self._several or self.given_up.ordered(replica):
             return ()
-        return missing(placed, self._gone)
+        return missing(placed, partial(gone_from, self._nodes, awaited), nodes=len(self._nodes))
 
-    def _gone(self, node: str | None) -> str | None:
-        """Return why a node will not come with a shard that was sent there; None: it may.
-
-        Where that was is not known of a shard that an older control plane sent: it may be on any
-        node that is still waited for.
-        """
-        if node is None:
-            return None if self._awaited() else "no node has it"
-        seen = self._nodes.get(node)
-        if seen is None:
-            return f"{node} is not in the cluster any more"
-        return f"{node} does not have it" if seen.listed else None
+    def _there(self, replica: str) -> bool:
+        return replica in self._where or bool(self.pending.of(replica))
 
     def _placed(self, replica: str) -> list[Placed]:
         placed = [
@@ -384,7 +383,7 @@ class Shards:
     def _changed(self, replicas: Iterable[str]) -> None:
         for replica in sorted(set(replicas)):
             self._records.pop(replica, None)
-            if replica not in self._where and not self.pending.of(replica):
+            if not self._there(replica):
                 self.given_up.gone(replica)
                 self._several.discard(replica)
             self._feed.mark(REPLICAS, replica)

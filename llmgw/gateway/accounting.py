@@ -204,6 +204,7 @@ class Account:
         "_meter",
         "_others",
         "_prompt_bytes",
+        "is_open",
     )
 
     def __init__(
@@ -223,6 +224,7 @@ class Account:
         self._first: float | None = None
         self._charged = 0
         self._others = others
+        self.is_open = True
         entry.requests += 1
         meter.in_flight += 1
         books.note_entry(entry)
@@ -342,6 +344,7 @@ class Account:
             other.completion(tokens)
 
     def _close(self, status: int | None, now: float) -> None:
+        self.is_open = False
         if status is not None:
             self._meter.replied(status)
         self._meter.duration.add(now - self._began)

@@ -8,27 +8,31 @@ from urllib.parse import unquote_to_bytes
 
 from llmgw.base.clock import Clock
 from llmgw.base.log import get
+from llmgw.gateway import models
 from llmgw.gateway.accounting import Account, Books
 from llmgw.gateway.admission.gate import Gate
 from llmgw.gateway.admission.quota import Charge, Quota
 from llmgw.gateway.auth import Holder, KeyRing
 from llmgw.gateway.cells import Cells
+from llmgw.gateway.door import Door, TurnedAway
 from llmgw.gateway.frames import Standing, TableFrame
 from llmgw.gateway.key_cells import KeyCells
 from llmgw.gateway.paths import API, HEALTH, MODELS, SERVED, path_of, unknown
 from llmgw.gateway.prefixes import private
+from llmgw.gateway.proxy import faults
+from llmgw.gateway.proxy.bodies import Bodies
 from llmgw.gateway.proxy.client import ClientConnection
+from llmgw.gateway.proxy.connecting import Connecting, Done
 from llmgw.gateway.proxy.deadlines import Deadlines
 from llmgw.gateway.proxy.endpoints import Engine, Engines, Way, shared
-from llmgw.gateway.proxy.engine import EngineConnection
 from llmgw.gateway.proxy.exchange import Exchange
 from llmgw.gateway.proxy.forms import read_asked
-from llmgw.gateway.proxy.means import Task
+from llmgw.gateway.proxy.means import Client, Task
 from llmgw.gateway.proxy.newest import newest, stand_in
 from llmgw.gateway.proxy.replies import refusal_reply, whole_reply
 from llmgw.gateway.proxy.requests import Request
 from llmgw.gateway.proxy.turn import Turn
-from llmgw.gateway.refusals import Refusal, quoted, system_stopped
+from llmgw.gateway.refusals import Refusal, system_stopped
 from llmgw.gateway.route.prefix import PrefixTable
 from llmgw.gateway.table import default_config
 from llmgw.model.gateway import EngineLoads
@@ -51,6 +55,7 @@ class Front:
         on_held: told how many requests wait for each model, when that changes.
         prefixes: who holds which prompts, shared with the other workers; None: not shared.
         keys: what keys used, shared with the other workers; None: not shared.
+        connections: how many clients' connections there may be at once; None: any number.
     """
 
     def __init__(
@@ -63,6 +68,7 @@ class Front:
         on_held: Callable[[dict[str, int]], None],
         prefixes: PrefixTable | None = None,
         keys: KeyCells | None = None,
+        connections: int | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._clock = clock
@@ -74,6 +80,7 @@ class Front:
         self._on_held = on_held
         self._held_told: dict[str, int] = {}
         self.books = Books()
+        self.bodies = Bodies()
         self.deadlines = Deadlines(self._loop.time)
         self.gate = Gate(
             self.books, cells, self._loop.time, self._loop.call_later, self._held_changed
@@ -83,9 +90,11 @@ class Front:
         self._config = default_config()
         self._prefix = prefix.encode()
         self._numbers = 0
-        self._connecting: set[asyncio.Task[None]] = set()
+        self._connecting = Connecting()
         self._started = int(clock.now())
-        self.connections: dict[ClientConnection, None] = {}
+        """When this worker began to list models."""
+        self.door = Door(self, self.books, connections, self._request_id)
+        self.connections = self.door.inside
         self.draining = False
         self.leaving = False
 
@@ -119,16 +128,18 @@ class Front:
         self.deadlines.look()
         self._tell_held()
         self.gate.tell()
-        self._engines.look(self.deadlines.now())
+        now = self.deadlines.now()
+        self._engines.look(now)
+        self.door.look(now)
 
     @property
     def standing(self) -> Standing:
         """Return how replicas were at the last look."""
         return self._engines.standing
 
-    def connection(self) -> ClientConnection:
+    def connection(self) -> ClientConnection | TurnedAway:
         """Return the protocol of a new client's connection."""
-        return ClientConnection(self)
+        return self.door.connection()
 
     def begin_draining(self) -> None:
         """Close what is idle; every other connection ends with the reply that it carries."""
@@ -140,9 +151,7 @@ class Front:
         """Break what is left and give up connecting."""
         for connection in tuple(self.connections):
             connection.cut()
-        for task in tuple(self._connecting):
-            task.cancel()
-        await asyncio.gather(*self._connecting, return_exceptions=True)
+        await self._connecting.close()
         self._ways.clear()
         self._engines.keep(())
 
@@ -160,11 +169,11 @@ class Front:
 
     def opened(self, connection: ClientConnection) -> None:
         """Note a connection that is there."""
-        self.connections[connection] = None
+        self.door.opened(connection)
 
     def closed(self, connection: ClientConnection) -> None:
         """Note that it is gone."""
-        self.connections.pop(connection, None)
+        self.door.closed(connection)
 
     def check_head(self, request: Request) -> Refusal | None:
         """Say whether a request is refused before its body is read."""
@@ -188,6 +197,18 @@ class Front:
     def serve(self, connection: ClientConnection, request: Request) -> Exchange | Turn | None:
         """Answer a request at once (None) or begin to serve it; it may be refused already."""
         request_id = self._request_id()
+        try:
+            return self._serve(connection, request, request_id)
+        except Exception as error:  # noqa: BLE001 (it costs this request alone)
+            refusal = faults.note(error, "answer a request")
+            self.books.answered(refusal.status)
+            self.books.failed(refusal.code)
+            connection.refuse(refusal, request_id)
+            return None
+
+    def _serve(
+        self, connection: ClientConnection, request: Request, request_id: bytes
+    ) -> Exchange | Turn | None:
         holder = request.holder
         if request.refusal is not None:
             self._refuse(connection, request.refusal, request, request_id)
@@ -210,9 +231,24 @@ class Front:
             return None
         way = task.way
         account = self._account(request, holder, way)
-        if not self.gate.lets_on(way):
+        try:
+            return self._send(connection, task, account, holder)
+        except Exception as error:  # noqa: BLE001 (it costs this request alone)
+            refusal = faults.note(error, "serve a request")
+            if account.is_open:
+                account.note_error(refusal.code)
+                account.refused(refusal.status, self.deadlines.now())
+                connection.refuse(refusal, request_id)
+            return None
+
+    def _send(
+        self, connection: ClientConnection, task: Task, account: Account, holder: Holder
+    ) -> Exchange | Turn | None:
+        if holder.column is not None:
+            task.request.lines = self._quota.lines(holder.column, holder.key)
+        if not self.gate.lets_on(task.way):
             return self._wait(connection, task, account, holder)
-        going = self.gate.began(way, holder.id)
+        going = self.gate.began(task.way, holder.id)
         if going is not None:
             account.also(going)
         exchange = Exchange(self, connection, task, account)
@@ -223,7 +259,7 @@ class Front:
         asked = read_asked(request)
         if isinstance(asked, Refusal):
             return asked
-        way = self._find(asked.model, holder)
+        way = models.find(self._ways, asked.model, holder)
         if isinstance(way, Refusal):
             return way
         # Asked again: others were let on while the body came, or the system was stopped.
@@ -241,20 +277,13 @@ class Front:
         charged: tuple[Charge, ...] = ()
         if holder.column is not None:
             charged = (self._quota.admit(holder.column, size),)
-            request.lines = self._quota.lines(holder.column, holder.key)
         return self.books.open(holder.id, way.model, size, self.deadlines.now(), charged)
 
     def _wait(
         self, connection: ClientConnection, task: Task, account: Account, holder: Holder
     ) -> Turn | None:
         """Let a request wait until its model has room, or is started."""
-        turn = Turn(
-            connection,
-            task,
-            account,
-            self,
-            lambda client: Exchange(self, client, task, account),
-        )
+        turn = Turn(connection, task, account, self, lambda to: self._after(to, task, account))
         config, full = task.config, bool(task.way.engines)
         most = config.queue_most if full else config.held_most
         seat = self.gate.wait(turn, task.way, holder.key, most)
@@ -264,42 +293,34 @@ class Front:
         turn.wait(seat, config.queue_for if full else config.held_for)
         return turn
 
+    def _after(self, client: Client, task: Task, account: Account) -> Exchange:
+        """Return the exchange of a request that waited; its key may have ended meanwhile."""
+        found = self._ring.check(task.request.headers.get(b"authorization"), self._clock.now())
+        task.refusal = models.refused(task.asked.model, found)
+        return Exchange(self, client, task, account)
+
     def _over_quota(self, request: Request, holder: Holder) -> Refusal | None:
         """Return why a key's limits refuse a request."""
         column = holder.column
-        if column is None:
-            return None
-        if not self._quota.reached(column):
+        if column is None or not self._quota.reached(column):
             return None
         request.lines = self._quota.lines(column, holder.key)
         return self._quota.refusal(column, holder.key)
-
-    def _find(self, model: str, holder: Holder) -> Way | Refusal:
-        if not holder.may_use(model):
-            words = f"the API key may not use the model {quoted(model)}"
-            return Refusal("model_not_allowed", words, "model")
-        way = self._ways.get(model)
-        if way is None:
-            return Refusal("model_not_found", f"the model {quoted(model)} does not exist", "model")
-        return way
 
     def _list(
         self, connection: ClientConnection, request: Request, request_id: bytes, holder: Holder
     ) -> None:
         name = unquote_to_bytes(request.path[len(MODELS) + 1 :]).decode("utf-8", "replace")
         if not name:
-            shown = [self._shown(model) for model in sorted(self._ways) if holder.may_use(model)]
-            self._answer(connection, request, request_id, 200, {"object": "list", "data": shown})
+            value = models.listed(self._ways, holder, self._started)
+            self._answer(connection, request, request_id, 200, value)
             return
-        way = self._find(name, holder)
+        way = models.find(self._ways, name, holder)
         if isinstance(way, Refusal):
             self._refuse(connection, way, request, request_id)
         else:
-            self._answer(connection, request, request_id, 200, self._shown(way.model))
-
-    def _shown(self, model: str) -> dict[str, object]:
-        # OpenAI's `created` has to be a number: it is when this worker began to list models.
-        return {"id": model, "object": "model", "created": self._started, "owned_by": "llmgw"}
+            value = models.shown(way.model, self._started)
+            self._answer(connection, request, request_id, 200, value)
 
     def _health(self) -> tuple[int, dict[str, object]]:
         if not self._ring.received:
@@ -355,17 +376,9 @@ class Front:
         """Return a random number between 0 and 1."""
         return self._rng.random()
 
-    def connect(
-        self,
-        engine: Engine,
-        timeout: float,
-        done: Callable[[EngineConnection | None, str], None],
-    ) -> Callable[[], object]:
+    def connect(self, engine: Engine, timeout: float, done: Done) -> Callable[[], object]:
         """Connect in the background and call `done`; the returned function gives it up."""
-        task = self._loop.create_task(self._connect(engine, timeout, done))
-        self._connecting.add(task)
-        task.add_done_callback(self._connecting.discard)
-        return task.cancel
+        return self._connecting.begin(engine, timeout, done)
 
     def engine_down(self, engine: Engine, words: str) -> None:
         """Tell the control plane that an engine could not be reached."""
@@ -383,18 +396,3 @@ class Front:
         if counts != self._held_told:
             self._held_told = counts
             self._on_held(counts)
-
-    async def _connect(
-        self,
-        engine: Engine,
-        timeout: float,
-        done: Callable[[EngineConnection | None, str], None],
-    ) -> None:
-        try:
-            connection = await engine.connect(timeout)
-        except TimeoutError:
-            done(None, f"no connection within {timeout:g} s")
-        except OSError as error:
-            done(None, f"no connection: {error.strerror or error}")
-        else:
-            done(connection, "")

@@ -70,16 +70,23 @@ class UsageJournal:
         """Write what changed; return how many workers' files were written.
 
         Raises:
-            OSError: it could not be written; everything is kept, and written later.
+            OSError: one could not be written, the others were; it is kept, and written later.
         """
         written = 0
+        failed: OSError | None = None
         for worker, place in self._workers.items():
             if place.changed:
                 place.sequence += 1
                 self._unsent.add((self._boot, worker))
-                self._files.write(self._path(self._boot, worker), _encode(self._report(worker)))
+                try:
+                    self._files.write(self._path(self._boot, worker), _encode(self._report(worker)))
+                except OSError as error:
+                    failed = error
+                    continue
                 place.changed = False
                 written += 1
+        if failed is not None:
+            raise failed
         return written
 
     def due(self) -> list[UsageReport]:

@@ -19,6 +19,8 @@ SERVED = FORMS | {
     b"/v1/audio/speech",
 }
 """Paths that reach an engine."""
+STREAMED = frozenset({b"/v1/chat/completions", b"/v1/completions", b"/v1/responses"})
+"""Those whose answer is a stream of events when the body has `"stream": true`."""
 _MESSAGES = b"/v1/messages"
 
 

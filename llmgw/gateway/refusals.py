@@ -24,6 +24,11 @@ CODES: dict[str, tuple[int, str, str]] = {
         REQUEST,
         "The body is larger than gateway.request_body_bytes.",
     ),
+    "bodies_full": (
+        503,
+        SERVER,
+        "The bodies of the requests that a worker of the gateway holds fill 1 GiB.",
+    ),
     "request_timeout": (408, REQUEST, "The request did not arrive within gateway.client_timeout."),
     "http_version": (505, REQUEST, "Only HTTP/1.0 and HTTP/1.1 are spoken."),
     "unsupported_encoding": (415, REQUEST, "Compressed request bodies are not taken."),
@@ -48,9 +53,12 @@ CODES: dict[str, tuple[int, str, str]] = {
     "queue_full": (503, SERVER, "Every replica is full, and as many requests wait as may."),
     "queue_timeout": (503, SERVER, "No replica had room within gateway.queue_for."),
     "engine_unreachable": (503, SERVER, "No replica of the model could be connected to."),
+    "gateway_exhausted": (503, SERVER, "The gateway's machine is out of files, ports or memory."),
+    "too_many_connections": (503, SERVER, "A worker has as many connections as it has files for."),
     "engine_failed": (502, SERVER, "The engine's connection or reply broke."),
     "fallback_failed": (502, SERVER, "The provider that stands in for the model refused."),
     "engine_timeout": (504, SERVER, "The engine did not answer, or stopped, for too long."),
+    "internal": (500, SERVER, "The gateway met a fault of its own, which its log has."),
     "gateway_stopping": (503, SERVER, "The gateway is being stopped."),
 }
 """Code: status, OpenAI's type, and what it means. The words of one refusal say more."""

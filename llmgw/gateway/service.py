@@ -255,6 +255,7 @@ class GatewayService:
 
     def _restore(self) -> None:
         """Take the table that the last start kept, so that known keys are served at once."""
+        self._quota_book.restore()
         if self._alone is not None:
             self._kept = self._alone.table
             self._book.restore(self._alone.table)
@@ -268,7 +269,6 @@ class GatewayService:
             log.warning("the kept table can't be read", file=str(self._table_path), why=str(error))
             return
         self._book.restore(self._kept)
-        self._quota_book.restore()
         self._quotas.keep(self._book.table.keys)
 
     def _whole(self) -> TableFrame:

@@ -11,6 +11,7 @@ import ctypes
 import gc
 import os
 import random
+import resource
 import signal
 import socket
 import ssl
@@ -24,6 +25,7 @@ from llmgw.base.clock import Clock, SystemClock
 from llmgw.base.log import get, setup
 from llmgw.gateway.cells import Cells
 from llmgw.gateway.channel import Channel
+from llmgw.gateway.door import most_connections
 from llmgw.gateway.frames import (
     Down,
     Drain,
@@ -42,6 +44,7 @@ from llmgw.gateway.frames import (
 from llmgw.gateway.front import Front
 from llmgw.gateway.key_cells import KeyCells
 from llmgw.gateway.prefixes import attach
+from llmgw.gateway.proxy import faults
 from llmgw.gateway.proxy.deadlines import PERIOD
 from llmgw.gateway.tls import HANDSHAKE, fill, new_context
 from llmgw.model.gateway import EndpointDown
@@ -153,6 +156,7 @@ class Worker:
         await self._drained.wait()
         # Not `wait_closed`: that would wait for the connections, and these have a limit.
         server.close()
+        await self._clock.sleep(0.0)  # those that were accepted in this turn come in
         await self._until_empty()
         for connection in tuple(self._front.connections):
             connection.cut()
@@ -160,14 +164,18 @@ class Worker:
         await self._until_empty()
 
     async def _until_empty(self) -> None:
-        while self._front.connections and self._clock.monotonic() < self._ends:
+        while not self._front.door.is_empty and self._clock.monotonic() < self._ends:
             await self._clock.sleep(0.05)
 
     async def _tick(self) -> None:
         while True:
             await self._clock.sleep(PERIOD)
-            self._front.tidy()
-            self.tell()
+            # The tick outlives a fault: without it no deadline is kept and nothing is counted.
+            for part in (self._front.tidy, self.tell):
+                try:
+                    part()
+                except Exception as error:  # noqa: BLE001 (the next tick may succeed)
+                    faults.note(error, "tidy up")
 
 
 class Report:
@@ -235,6 +243,7 @@ async def _run(options: argparse.Namespace) -> None:
         report.held,
         attach(options.cells_fd),
         KeyCells.attach(options.cells_fd, options.slot),
+        most_connections(resource.getrlimit(resource.RLIMIT_NOFILE)[0]),
     )
     listener = socket.socket(fileno=options.listen_fd)
     worker = Worker(front, listener, report, clock, report.heard)

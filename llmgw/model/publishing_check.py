@@ -93,3 +93,13 @@ def _url(path: str, url: str) -> Iterator[Problem]:
         yield Problem(path=path, words=words)
     elif not whole or not url.isascii() or not url.isprintable() or " " in url:
         yield Problem(path=path, words="is not an http(s) address")
+    elif not _is_host(parts.hostname or ""):
+        yield Problem(path=path, words="names a host that can't be looked up")
+
+
+def _is_host(host: str) -> bool:
+    """Say whether a host's name can be looked up: its parts have 1 to 63 characters."""
+    try:
+        return bool(host.encode("idna"))
+    except UnicodeError:
+        return False

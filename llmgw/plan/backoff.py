@@ -2,16 +2,18 @@
 
 A model that failed once or twice on a node is started there again after a while: what a bad file
 or a wrong argument does to one node it does to all, and elsewhere the weights may be missing.
-After the third time the node is passed over for this model: it is taken again where no other fits,
-each time after a longer wait. A replica that served and then ended is started again at once; when
-that happens again and again, the waits grow in the same way.
+After the third time the node is passed over for this model: it is taken again, each time after a
+longer wait, where no other fits, none becomes free, and nobody gives way elsewhere. A replica that
+served and then ended is started again at once; when that happens again and again, the waits grow in
+the same way.
 
 What others lose to a model that fails is bounded too. During its first two waits, 15 s in all, its
 place is kept for it: nobody has to go twice for it. From the third failed start on its place is
-free for anybody, and nobody gives way to it on that node until `PATIENCE` after the last failure;
-each further such failure doubles that, and from the second on it holds for all nodes. A model that
-never starts costs a lower priority its place once in ever longer spans, and one whose fault is over
-comes back by itself; a change of its entry in the catalog forgives all at once.
+free for anybody, and nobody gives way to it on that node until `PATIENCE` after its last failure
+there; each further such failure on any node doubles that, up to `LONGEST`. While that is so of two
+nodes, it holds for all: the fault is the model's, not a node's. A model that never starts costs a
+lower priority its place once in ever longer spans, and one whose fault is over comes back by
+itself; a change of its entry in the catalog forgives all at once.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,6 +29,8 @@ ELSEWHERE_AFTER = 3
 """Failed starts on one node after which another one is taken."""
 PATIENCE = 600.0
 """Seconds after the third failed start on a node for which nobody gives way to the model there."""
+LONGEST = 3600.0
+"""Seconds to which that grows at most."""
 RULE = "failures"
 
 
@@ -73,31 +77,27 @@ def held_back(failures: Iterable[StartFailure], now: float) -> HeldBack:
                 resting[failure.node] = passed_over[failure.node]
         elif not over:
             waiting[failure.node] = _verdict(failure, over=over)
-    struck, span, again = _patience(known, now)
+    span = _span(known)
+    struck = [f for f in known if f.count >= ELSEWHERE_AFTER and now - f.last < span]
     return HeldBack(
         waiting=waiting,
         passed_over=passed_over,
         resting=resting,
-        spared={} if again else passed_over,
-        asks_nobody=not again and struck > 1,
-        patience="" if again else _patience_words(known, struck, span),
+        spared={one.node: passed_over[one.node] for one in struck},
+        asks_nobody=len(struck) > 1,
+        patience=_patience_words(struck, span) if struck else "",
     )
 
 
-def _patience(known: Sequence[StartFailure], now: float) -> tuple[int, float, bool]:
-    """Return how many failures are beyond patience, what they cost in seconds, if that is over."""
-    beyond = [one for one in known if one.count >= ELSEWHERE_AFTER]
-    struck = sum(one.count - ELSEWHERE_AFTER + 1 for one in beyond)
-    if not struck:
-        return 0, 0.0, True
-    span = PATIENCE * 2.0 ** min(struck - 1, 16)
-    return struck, span, now - max(one.last for one in beyond) >= span
+def _span(known: Sequence[StartFailure]) -> float:
+    """Return for how many seconds nobody gives way where a model failed too often."""
+    beyond = sum(max(0, one.count - ELSEWHERE_AFTER + 1) for one in known)
+    return min(LONGEST, PATIENCE * 2.0 ** min(max(0, beyond - 1), 16))
 
 
-def _patience_words(known: Sequence[StartFailure], struck: int, span: float) -> str:
-    times = sum(one.count for one in known)
-    there = next((one.node for one in known if one.count >= ELSEWHERE_AFTER), "")
-    where = f" on {there}" if struck == 1 else ""
+def _patience_words(struck: Sequence[StartFailure], span: float) -> str:
+    times = sum(one.count for one in struck)
+    where = f" on {struck[0].node}" if len(struck) == 1 else ""
     after = f"until {show_seconds(span)} after the last of its {times} failed starts"
     return f"nobody gives way to it{where} {after}"
 

@@ -9,7 +9,13 @@ Of a gateway without a stream nothing is known; it may serve on by its old route
 likes, and what it sends is in no report. Then the engine's own count decides, said after the drain
 began; where that is not known either, only the limit does. A request that such a gateway sends
 afterwards finds no engine, and goes to another.
+
+One that was told to stop has its process killed within a minute. Where that can't be done (a driver
+holds it), it may hang for ever: from `HANGS_AFTER` beyond the limit on it is not waited for. What
+it holds stays held; others are placed, and give way, as if it were there for good.
 """
+
+from collections.abc import Iterable
 
 from llmgw.base.units import show_seconds
 from llmgw.plan.records import Drain, Load
@@ -18,6 +24,21 @@ from llmgw.plan.words import counted
 LEAST = 1.5
 """Seconds before any count is believed: gateways hear of a change within 0.25 s, and tell what they
 sent until then within 0.75 s."""
+
+HANGS_AFTER = 300.0
+"""Seconds beyond the limit of a drain after which a replica that was told to stop is not waited
+for. By the limit it was told at the latest, so that it is at least so long ago."""
+
+
+def hanging(drains: Iterable[Drain], limit: float) -> frozenset[str]:
+    """Return the replicas that were told to stop long ago and do not end.
+
+    Args:
+        drains: all of them.
+        limit: seconds after which a replica that drains is stopped whatever it does.
+    """
+    long = limit + HANGS_AFTER
+    return frozenset(one.replica for one in drains if one.told_before and one.lasts >= long)
 
 
 def may_stop(drain: Drain, load: Load | None, limit: float) -> str | None:

@@ -84,7 +84,13 @@ def fill(groups: Sequence[Group], places: Places, give_up: GiveUp) -> None:
 
 
 def take_back(claim: Claim, places: Places) -> None:
-    """Let as many go on as are missing and were given up, where nobody else gets their places."""
+    """Let as many go on as are missing and were given up, where nobody else gets their places.
+
+    Those first that only this plan gave up.
+    """
+    for one in places.too_many(claim.found) if _missing(claim, places) else ():
+        if _missing(claim, places) and has_its_place(one.replica, places.future):
+            places.stay(one)
     for one in returning(claim.found, places.observed) if _missing(claim, places) else ():
         going = one.replica.id in places.room.leaving
         if going and _missing(claim, places) and has_its_place(one.replica, places.future):
@@ -95,8 +101,10 @@ def take_back(claim: Claim, places: Places) -> None:
 
 def meet(claim: Claim, groups: Sequence[Group], places: Places, give_up: GiveUp) -> bool:
     """Meet one claim; return whether what follows of the same profile is to be looked at."""
-    found, missing = claim.found, _missing(claim, places)
-    if missing:
+    found = claim.found
+    if _missing(claim, places):
+        take_back(claim, places)  # others gave way in this plan
+    if missing := _missing(claim, places):
         return _Meeting(claim, groups, places, give_up).fill(missing)
     goes = any(one.replica.id in places.room.leaving for one in found.old)
     if found.to_replace and not (claim.least or places.claimed[claim.key] or goes):
@@ -146,7 +154,7 @@ class _Meeting:
     def fill(self, missing: int) -> bool:
         """Give as many replicas their places; return whether all have one."""
         for _ in range(missing):
-            if not (self._start_or_wait() or self._reserve()):
+            if not self._met():
                 break
             self._places.claimed[self._key] += 1
         else:
@@ -165,8 +173,16 @@ class _Meeting:
         else:
             self._say(for_good=True)
 
-    def _start_or_wait(self) -> bool:
-        return self._wait() or self._start()
+    def _met(self) -> bool:
+        """Give one its place: past the nodes on which it failed too often, then on them too."""
+        if self._start_or_wait(past=bool(self._held.passed_over)):
+            return True
+        if self._held.passed_over and self._reserve(past=True):
+            return True
+        return self._start() or self._reserve()
+
+    def _start_or_wait(self, *, past: bool = False) -> bool:
+        return self._wait() or self._start(past=past)
 
     def _wait(self) -> bool:
         """Keep a place where it failed to start a moment ago and fits: the next try is there.
@@ -192,22 +208,26 @@ class _Meeting:
         )
         return True
 
-    def _start(self) -> bool:
-        placement = None if self._full else self._find(self._places.room)
-        self._full = placement is None
+    def _start(self, *, past: bool = False) -> bool:
+        placement = None if self._full else self._find(self._places.room, past=past)
+        self._full = placement is None and not past
         if placement is not None:
             self._places.start(self._found, self._wanted, placement, self._why())
         return placement is not None
 
-    def _reserve(self) -> bool:
+    def _reserve(self, *, past: bool = False) -> bool:
         """Find a place where others go already, or are asked to; keep it."""
-        placement = self._find(self._places.future) if self._places.room.leaving else None
+        going = self._places.room.leaving
+        placement = self._find(self._places.future, past=past) if going else None
         if placement is None:
-            return self._make_way() or (not self._found.underway and self._make_room())
+            made = self._make_way(past=past)
+            if made or past or self._found.underway:
+                return made
+            return self._make_room()
         self._keep_later(placement)
         return True
 
-    def _make_way(self) -> bool:
+    def _make_way(self, *, past: bool) -> bool:
         """Let others give way; never while many nodes are lost, nor to what fails (`backoff`)."""
         held, ways = self._held, self._asked_ways()
         if ways is None:
@@ -215,7 +235,7 @@ class _Meeting:
         self._patient = bool(held.patience)
         if held.waiting or held.asks_nobody:
             return False
-        way = ways.find(held.passed_over) or ways.find(held.spared)
+        way = ways.find(held.passed_over if past else held.spared)
         if way is None:
             return False
         ways.take(way)
@@ -243,7 +263,8 @@ class _Meeting:
         """Let as few outdated ones go as make room for one successor, where only that helps."""
         leaving, held = self._places.room.leaving, self._held
         failed = {**held.waiting, **held.passed_over}
-        there = outdated(self._found, leaving, failed)
+        hang = {shard.node for one in self._found.hang for shard in one.replica.shards}
+        there = outdated(self._found, leaving, failed.keys() | hang)
         if not there or any(one.replica.id in leaving for one in self._found.old):
             return False
         ways = Ways(self._wanted, there, self._places.future)
@@ -282,10 +303,10 @@ class _Meeting:
             self._places.refusals.append(self._waits)
         self._book_later()
 
-    def _find(self, room: Room) -> Placement | None:
+    def _find(self, room: Room, *, past: bool = False) -> Placement | None:
         """Place past the nodes that failed too often; on them only when nothing else fits."""
         found = find(self._past, room)
-        if found is None and len(self._held.resting) < len(self._held.passed_over):
+        if found is None and not past and len(self._held.resting) < len(self._held.passed_over):
             found = find(self._again, room)
         return found
 

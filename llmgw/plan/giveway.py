@@ -112,7 +112,7 @@ def outdated(found: Group, leaving: Iterable[str], but: Iterable[str]) -> list[C
     Args:
         found: the profile.
         leaving: replicas that go already.
-        but: nodes on which they stay: a successor failed to start there.
+        but: nodes on which they stay: a successor failed to start there, or one does not end there.
     """
     gone, kept = frozenset(leaving), frozenset(but)
     there = [

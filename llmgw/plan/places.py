@@ -49,6 +49,8 @@ class Places:
         self.claimed: Counter[Key] = Counter()
         """How many replicas of each profile have a place by this plan, whatever they wait for."""
         self.keeps: list[KeepReplica] = []
+        self.stays: set[str] = set()
+        """Those that this plan gave up as too many before another of their profile gave way."""
         self.yields: list[EvictReplica | PreemptReplica] = []
         self.starts: list[StartReplica] = []
         self.refusals: list[Refusal] = []
@@ -57,6 +59,7 @@ class Places:
         self._now = now
         self._new_id = new_id
         self._ids = {replica.id for replica in observed.replicas}
+        self._given_up = frozenset(self.room.leaving)
         self._weights = WeightsKnown(observed.nodes)
         self._future: Room | None = None
 
@@ -68,9 +71,17 @@ class Places:
         return self._future
 
     def has(self, found: Group) -> int:
-        """Return how many replicas of a profile count, less those that give way in this plan."""
-        gone = {step.replica for step in self.yields}
-        return found.present - sum(one.replica.id in gone for one in (*found.good, *found.old))
+        """Return how many replicas of a profile count, less those that go by this plan.
+
+        One that goes so that its successor has its place counts until that serves.
+        """
+        gone = {step.replica for step in self.yields} | (self._given_up - self.stays)
+        return sum(one.replica.id not in gone for one in found.counting)
+
+    def too_many(self, found: Group) -> list[Standing]:
+        """Return the replicas as wanted that this plan gave up, and that may stay nevertheless."""
+        gone = (self._given_up - self.stays) & self.room.leaving
+        return [one for one in found.good if one.replica.id in gone]
 
     def request(self, found: Group) -> Request:
         """Return the request for one more replica of a profile."""
@@ -111,10 +122,19 @@ class Places:
 
     def go_on(self, one: Standing, words: str) -> None:
         """Let a replica that was given up go on."""
+        self._leave_its_place(one)
+        self.keeps.append(KeepReplica(replica=one.replica.id, words=words))
+
+    def stay(self, one: Standing) -> None:
+        """Let a replica stay that this plan gave up."""
+        self._leave_its_place(one)
+        self.stays.add(one.replica.id)
+
+    def _leave_its_place(self, one: Standing) -> None:
+        """Leave a replica the place that it has."""
         hold(one.replica, self.future)
         self.room.leaving.discard(one.replica.id)
         self.room.booked += [shard.node for shard in one.replica.shards]
-        self.keeps.append(KeepReplica(replica=one.replica.id, words=words))
 
     def let_go(self, way: Way) -> None:
         """Note that replicas go; their nodes are looked at again."""

@@ -17,7 +17,8 @@ from llmgw.model.node import READY
 from llmgw.model.replica import DRAINING, LEAVING, Replica
 from llmgw.model.shard import FAILED, STOPPED
 from llmgw.model.shard import READY as SHARD_READY
-from llmgw.plan.drain import may_stop
+from llmgw.plan.blind import is_blind, nothing_too_many, refusals
+from llmgw.plan.drain import hanging, may_stop
 from llmgw.plan.filling import fill
 from llmgw.plan.imagine import given_up
 from llmgw.plan.placement.request import request
@@ -56,13 +57,13 @@ def reconcile(
     done.run()
     if done.places.more_than_needed:
         done.spare_some()
-    refusals = tuple(done.places.refusals)
+    refused = tuple(done.places.refusals)
     return Plan(
         number=number,
         parent=parent,
         steps=done.steps,
-        refusals=refusals,
-        sentence=sentence(desired, observed, done.steps, refusals),
+        refusals=refused,
+        sentence=sentence(desired, observed, done.steps, refused),
     )
 
 
@@ -85,6 +86,7 @@ class _Pass:
             lost_for={r.node.id: r.lost_for for r in observed.nodes if r.lost_for is not None},
             lost_together=lost.nodes if lost is not None else (),
         )
+        self.hanging = hanging(observed.drains, self.desired.settings.reconcile.drain_limit)
         self.wants = {(one.model, one.profile): one for one in self.desired.wants}
         self._stop_drained()
         self.groups = self._groups()
@@ -96,6 +98,7 @@ class _Pass:
         self._stop_rest()
         self.places = Places(self.desired, observed, self.now, self._leaving(), self.new_id)
         if lost is not None and lost.blind:
+            self.places.refusals += refusals(self.groups, lost)
             return  # what is missing may run where nobody can be asked
         fill(self.groups, self.places, self._give_up)
 
@@ -119,10 +122,11 @@ class _Pass:
     @property
     def steps(self) -> tuple[Step, ...]:
         """Return all that is done; what goes on after all is not stopped."""
-        kept = {step.replica for step in self.places.keeps}
-        stops = (step for step in self.stops if step.replica not in kept)
         given = self.places
-        return (*given.keeps, *stops, *self.drains, *given.yields, *given.starts)
+        kept = {step.replica for step in given.keeps} | given.stays
+        stops = (step for step in self.stops if step.replica not in kept)
+        drains = (step for step in self.drains if step.replica not in kept)
+        return (*given.keeps, *stops, *drains, *given.yields, *given.starts)
 
     @property
     def _stopped(self) -> bool:
@@ -174,7 +178,10 @@ class _Pass:
             wanted, why = 0, "the cluster is stopped"
         elif want is not None:
             wanted, why = want.replicas, want.words
-        return group(model, profile, replicas, self.nodes, wanted=wanted, why=why)
+        hangs, nodes = self.hanging, self.nodes
+        found = group(model, profile, replicas, nodes, wanted=wanted, why=why, hanging=hangs)
+        goes_on = is_blind(self.observed) and not self._stopped
+        return nothing_too_many(found) if goes_on else found
 
     def _give_up(self, one: Standing, words: str) -> None:
         """Let a replica finish what it serves; stop at once what serves nothing."""
@@ -222,4 +229,5 @@ class _Pass:
 
     def _leaving(self) -> set[str]:
         going = {one.id for one in self.observed.replicas if one.state in LEAVING}
-        return going | {one.replica for one in self.stops} | {one.replica for one in self.drains}
+        going |= {one.replica for one in self.stops} | {one.replica for one in self.drains}
+        return going - self.hanging

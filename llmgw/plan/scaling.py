@@ -19,6 +19,7 @@ from llmgw.model.shard import FETCHING, READY, STARTING
 from llmgw.plan.backoff import RULE as FAILURES
 from llmgw.plan.need import Full, Use, need, rule_of
 from llmgw.plan.records import NOT_NOW, Demand, Desired, Load, Observed, Refusal, Want
+from llmgw.plan.successors import counted_once
 from llmgw.plan.words import some
 
 WINDOW = 30.0
@@ -140,6 +141,7 @@ def scale(
         before=before,
         refused=refused or {},
         loads={load.replica: load for load in observed.loads},
+        observed=observed,
         now=now,
         at=at,
     )
@@ -178,6 +180,7 @@ class _Moment:
     before: Mapping[Key, Scale]
     refused: Mapping[Key, Refusal]
     loads: Mapping[str, Load]
+    observed: Observed
     now: float
     at: float
 
@@ -202,7 +205,7 @@ def _of_model(
         key, takes = (model.name, profile.name), profile is taker
         own = [one for one in there if one.profile == profile.name]
         use = _use(own, moment.loads, demand, demand.queued if takes else 0, len(there))
-        known = moment.before.get(key) or _first(entry, profile, len(own), moment)
+        known = moment.before.get(key) or _first(entry, profile, own, moment)
         waits = known.wanted > 0 or wish is not None
         known = replace(known, refused="", asked=known.asked if waits else None)
         if wish is not None and on_demand(profile):
@@ -293,14 +296,26 @@ def _use(
     )
 
 
-def _first(entry: CatalogEntry, profile: Profile, there: int, moment: _Moment) -> Scale:
-    """Return where scaling begins: with what runs, or with what a newly written entry says."""
+def _first(entry: CatalogEntry, profile: Profile, own: Sequence[Replica], moment: _Moment) -> Scale:
     new = moment.at - entry.changed < (rule_of(profile).idle_stop or 0.0)
-    wanted = begins_with(profile, there, new=new)
+    return begins_as(entry, profile, own, moment.observed, moment.now, new=new)
+
+
+def begins_as(
+    entry: CatalogEntry,
+    profile: Profile,
+    own: Sequence[Replica],
+    observed: Observed,
+    now: float,
+    *,
+    new: bool,
+) -> Scale:
+    """Return where scaling begins: with what runs, or with what a newly written entry says."""
+    wanted = begins_with(profile, counted_once(own, entry.model, profile, observed), new=new)
     words = "" if wanted == profile.replicas else "as many as run"
     if not wanted:
         words = _NOT_ASKED
-    return Scale(wanted=wanted, words=words, busy=moment.now)
+    return Scale(wanted=wanted, words=words, busy=now)
 
 
 def _next(known: Scale, profile: Profile, use: Use, now: float) -> Scale:

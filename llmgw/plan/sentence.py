@@ -9,11 +9,14 @@ from llmgw.model.node import READY
 from llmgw.model.replica import Replica
 from llmgw.model.shard import FAILED, STOPPED
 from llmgw.model.shard import READY as SHARD_READY
+from llmgw.plan.blind import waits_for
+from llmgw.plan.drain import hanging
 from llmgw.plan.records import (
     Desired,
     DrainReplica,
     EvictReplica,
     KeepReplica,
+    MassLoss,
     Observed,
     PreemptReplica,
     Refusal,
@@ -39,7 +42,7 @@ def sentence(
 ) -> str:
     """Return what a pass decided."""
     lost = observed.mass_loss
-    parts = [f"{lost.words}; nothing is placed anew for them"] if lost is not None else []
+    parts = [f"{lost.words}; {_held_back(lost)}"] if lost is not None else []
     where = {replica.id: replica for replica in observed.replicas}
     keeps = [_drain(step, where) for step in steps if isinstance(step, KeepReplica)]
     stops = [_stop(step) for step in steps if isinstance(step, StopReplica)]
@@ -61,7 +64,16 @@ def sentence(
         parts.append(
             "can't place " + some([f"{r.model}: {r.words}" for r in refusals], "; can't place ")
         )
+    hangs = sorted(hanging(observed.drains, desired.settings.reconcile.drain_limit) & where.keys())
+    if hangs:
+        there = [f"{name} on {_nodes(where[name])}" for name in hangs]
+        does = "does" if len(hangs) == 1 else "do"
+        parts.append(f"{some(there)} {does} not end although told to stop: not waited for")
     return "; ".join(parts) or _nothing(desired, observed)
+
+
+def _held_back(lost: MassLoss) -> str:
+    return waits_for(lost) if lost.blind else "nothing is placed anew for them"
 
 
 def _stop(step: StopReplica) -> str:
@@ -74,8 +86,12 @@ def _drain(
     replicas: Mapping[str, Replica],
 ) -> str:
     replica = replicas.get(step.replica)
-    nodes = ", ".join(dict.fromkeys(s.node for s in replica.shards)) if replica else "no node"
+    nodes = _nodes(replica) if replica is not None else "no node"
     return f"{step.replica} on {nodes}: {step.words}"
+
+
+def _nodes(replica: Replica) -> str:
+    return ", ".join(dict.fromkeys(shard.node for shard in replica.shards)) or "no node"
 
 
 def _start(step: StartReplica) -> str:

@@ -1,6 +1,6 @@
 """What is wanted of each profile against what is there: pure counting, before any placement."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from llmgw.model.catalog import Model, Profile
@@ -34,6 +34,8 @@ class Group:
     """On nodes that are lost for so long that others take their places."""
     leaving: tuple[Standing, ...]
     gone: tuple[Standing, ...]
+    hang: tuple[Standing, ...] = ()
+    """Those in `leaving` that don't end, so that nobody waits for them."""
 
     @property
     def asked(self) -> str:
@@ -43,8 +45,12 @@ class Group:
     @property
     def present(self) -> int:
         """Return how many count towards what is wanted, as long as they serve."""
-        held = sum(one.serves or one.waited_for for one in self.old)
-        return len(self.good) + held
+        return len(self.counting)
+
+    @property
+    def counting(self) -> tuple[Standing, ...]:
+        """Return those that count towards what is wanted, as long as they serve."""
+        return (*self.good, *(one for one in self.old if one.serves or one.waited_for))
 
     @property
     def missing(self) -> int:
@@ -61,7 +67,7 @@ class Group:
     def underway(self) -> bool:
         """Say whether one starts, or goes so that another can start."""
         starts = any(not one.ready and not one.on_lost for one in self.good)
-        return starts or any(one.reachable for one in self.leaving)
+        return starts or any(one.reachable and one not in self.hang for one in self.leaving)
 
 
 def profiles(desired: Desired) -> Profiles:
@@ -81,6 +87,7 @@ def group(
     *,
     wanted: int,
     why: str,
+    hanging: Collection[str] = (),
 ) -> Group:
     """Return a profile's replicas, sorted."""
     print_ = fingerprint(model, profile)
@@ -97,6 +104,7 @@ def group(
         away=tuple(one for one in there if one.outdated is None and one.replaced),
         leaving=tuple(one for one in all_ if one.leaving and not one.gone),
         gone=tuple(one for one in all_ if one.gone),
+        hang=tuple(one for one in all_ if one.leaving and one.replica.id in hanging),
     )
 
 

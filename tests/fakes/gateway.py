@@ -10,7 +10,7 @@ import msgspec
 
 from llmgw.base.clock import Clock, SystemClock
 from llmgw.gateway.cells import Cells
-from llmgw.gateway.frames import FromWorker, Waiting
+from llmgw.gateway.frames import FromWorker, Identity, Waiting
 from llmgw.gateway.front import Front
 from llmgw.gateway.key_cells import KeyCells
 from llmgw.gateway.quotas import Quotas
@@ -58,6 +58,8 @@ class GatewayHere:
         cells: Cells | None = None,
         keys: KeyCells | None = None,
         quotas: Quotas | None = None,
+        connections: int | None = None,
+        tls: bytes | None = None,
     ) -> None:
         self.reports: list[FromWorker] = []
         self.down: list[tuple[str, str]] = []
@@ -73,10 +75,13 @@ class GatewayHere:
             lambda replica, words: self.down.append((replica, words)),
             lambda counts: self.reports.append(Waiting(counts=counts)),
             keys=self.key_cells,
+            connections=connections,
         )
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
         self.port: int = self._listener.getsockname()[1]
         self.worker = Worker(self.front, self._listener, self.reports.append, SystemClock())
+        if tls is not None:
+            self.worker.take(Identity(certificate=tls, key=tls))
         self._columns: dict[str, int] = {}
         self._task: asyncio.Task[None] | None = None
 
@@ -105,6 +110,11 @@ class GatewayHere:
         self.show(state)
         await asyncio.sleep(0)
         return self
+
+    async def ended(self) -> None:
+        """Wait until it has drained."""
+        if self._task is not None:
+            await asyncio.wait_for(asyncio.shield(self._task), 10.0)
 
     async def stop(self) -> None:
         self.worker.drain(0.0)

@@ -12,6 +12,7 @@ from llmgw.control.execute import Executor
 from llmgw.control.fleet import Fleet
 from llmgw.control.leader import Leader
 from llmgw.control.settings import LiveSettings
+from llmgw.plan.blind import as_it_runs, is_blind
 from llmgw.plan.check import check
 from llmgw.plan.drain import LEAST
 from llmgw.plan.reconcile import reconcile
@@ -107,19 +108,25 @@ class Reconcile:
     def _gather(self) -> tuple[Desired, Observed]:
         """Return what is wanted, by the load of this moment too, and what there is."""
         desired, observed = self._desired(), self._fleet.observed()
-        self._scales = self._scaled(desired, observed)
+        found = self._scaled(desired, observed)
+        self._scales = self._before() if is_blind(observed) else found
         self._scaled_under = self._leader.term
-        return msgspec.structs.replace(desired, wants=wants(self._scales)), observed
+        return msgspec.structs.replace(desired, wants=wants(found)), observed
+
+    def _before(self) -> dict[Key, Scale]:
+        """Return what scaling found before: of this term only."""
+        return self._scales if self._scaled_under == self._leader.term else {}
 
     def _scaled(self, desired: Desired, observed: Observed) -> dict[Key, Scale]:
-        """Return how many replicas are wanted now; what was remembered is of one term only.
+        """Return how many replicas are wanted now.
 
         Until all that runs is known, nothing is scaled: what is missing may be on its way.
         """
-        before = self._scales if self._scaled_under == self._leader.term else {}
-        lost = observed.mass_loss
-        if not observed.settled or (lost is not None and lost.blind):
+        before = self._before()
+        if not observed.settled:
             return before
+        if is_blind(observed):
+            return as_it_runs(before, desired, observed, self._clock.monotonic())
         now, at = self._clock.monotonic(), self._clock.now()
         return woken(before, desired, observed, now, at, lambda d: self._thought(d, observed))
 

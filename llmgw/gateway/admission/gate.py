@@ -229,10 +229,10 @@ class Gate:
 
     def _look_at(self, model: str, *, polled: bool = False) -> None:
         one, way, config = self._queues[model], self._ways.get(model), self._config
-        if way is not None and way.engines:
-            self._let_on(one, way, polled=polled)
-        elif config is not None and config.stopped:
+        if config is not None and config.stopped:
             self._refuse(one, system_stopped())
+        elif way is not None and way.engines:
+            self._let_on(one, way, polled=polled)
         elif way is None or not way.holds:
             self._refuse(one, _nobody(model, way))
         self._show(one, way)
@@ -257,7 +257,10 @@ class Gate:
             self._changed()
 
     def _has_room(self, way: Way, *, waits: bool, polled: bool) -> bool:
-        """Say whether a request may be sent now; also where only trying tells what is wrong.
+        """Say whether a request may be sent now.
+
+        Where no replica answers, those that wait stay: one of them goes as the probe when it is
+        time for one. A request that finds nobody waiting goes on, and is told what is wrong.
 
         Args:
             way: of the model.
@@ -265,8 +268,14 @@ class Gate:
             polled: it is not at the moment at which a request of this worker ended.
         """
         config, now = self._config, self._now()
+        if config is None:
+            return True
         usable = [engine for engine in way.engines if engine.health.usable(now)]
-        if config is None or not usable:
+        if not usable:
+            if waits:
+                return False
+            usable = [engine for engine in way.engines if engine.health.is_back(now)]
+        if not usable:
             return True
         return any(self._takes(engine, config, waits=waits, polled=polled) for engine in usable)
 

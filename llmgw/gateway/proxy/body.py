@@ -11,13 +11,15 @@ from typing import Annotated
 
 import msgspec
 
-from llmgw.gateway.refusals import Refusal
+from llmgw.gateway.refusals import Refusal, quoted
 from llmgw.model.plainwords import bound_words
 
 NAME_MOST = 512
 """Characters of a model's name."""
 SCAN_MOST = 500_000
 """Strings and brackets that a body may hold when a member has to be found in it."""
+OPTIONS_NESTED = 64
+"""Lists and objects in the options of a stream: there is one, and nesting may not be endless."""
 
 # Whole numbers are read as floats too: clients write 10.0, engines take it, and only bounds matter.
 Count = Annotated[float, msgspec.Meta(ge=-1, le=2**31 - 1)]
@@ -97,6 +99,8 @@ class _Options(msgspec.Struct):
     include_usage: bool | None = None
 
 
+_LOOKED_AT = frozenset(Asked.__struct_fields__)
+_members_of = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _asked = msgspec.json.Decoder(Asked)
 _options = msgspec.json.Decoder(_Options)
 _AT = re.compile(r" - at `\$\.?([^`]*)`$")
@@ -108,8 +112,7 @@ def read_body(body: bytes) -> Asked | Refusal:
         if not body.isascii():
             body.decode()  # strings that are only skipped are not looked into
         asked = _asked.decode(body)
-        wants_usage(asked)
-        return asked
+        return _misspelt(body) or _options_refusal(asked) or asked
     except msgspec.ValidationError as error:
         words = str(error)
         at = _AT.search(words)
@@ -130,9 +133,37 @@ def ask_for_usage(body: bytes, asked: Asked) -> bytes | Refusal:
     options = bytes(asked.stream_options)
     if not options:
         return _appended(body, b'"stream_options":{"include_usage":true}')
-    members = {} if options == b"null" else msgspec.json.decode(options)
-    members["include_usage"] = True
-    return _replace(body, "stream_options", options, msgspec.json.encode(members))
+    written = _with_usage(options)
+    if isinstance(written, Refusal):
+        return written
+    return _replace(body, "stream_options", options, written)
+
+
+def _options_refusal(asked: Asked) -> Refusal | None:
+    """Say whether the options of a stream can't be edited, which they may have to be."""
+    options = bytes(asked.stream_options)
+    if not options:
+        return None
+    if options.count(b"{") + options.count(b"[") > OPTIONS_NESTED:
+        words = f"the options of a stream hold more than {OPTIONS_NESTED} lists and objects"
+        return Refusal("invalid_value", words, "stream_options")
+    try:
+        wants_usage(asked)
+    except msgspec.ValidationError as error:
+        return Refusal("invalid_value", bound_words(str(error)), "stream_options")
+    written = _with_usage(options)
+    return written if isinstance(written, Refusal) else None
+
+
+def _with_usage(options: bytes) -> bytes | Refusal:
+    """Return the options of a stream, decoded and written anew, with `include_usage` set."""
+    try:
+        members = {} if options == b"null" else msgspec.json.decode(options)
+        members["include_usage"] = True
+        return msgspec.json.encode(members)
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+        words = f"the options of a stream cannot be read: {error}"
+        return Refusal("invalid_value", bound_words(words), "stream_options")
 
 
 def ask_for_progress(body: bytes) -> bytes:
@@ -168,6 +199,21 @@ def rename_model(body: bytes, asked: Asked, name: str) -> bytes | Refusal:
     if isinstance(again, Refusal) or again.model != name:
         return Refusal("invalid_value", "the body names its model in a way that cannot be edited")
     return edited
+
+
+def _misspelt(body: bytes) -> Refusal | None:
+    """Refuse a member that is one we look at but for the case of its letters.
+
+    Engines in Go take it for that one: what a key may use and what is counted would be passed by.
+
+    Raises:
+        msgspec.DecodeError: the body is no JSON object.
+    """
+    for name in _members_of.decode(body):
+        if name not in _LOOKED_AT and name.casefold() in _LOOKED_AT:
+            words = f"write the member {quoted(name)} in small letters"
+            return Refusal("invalid_value", words, bound_words(name))
+    return None
 
 
 def _param(words: str) -> str | None:

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Protocol, cast
 
+from llmgw.gateway.proxy.bodies import Bodies
 from llmgw.gateway.proxy.deadlines import NEVER, Deadlines
 from llmgw.gateway.proxy.replies import CONTINUE, refusal_reply
 from llmgw.gateway.proxy.requests import Request, RequestReader
@@ -11,7 +12,11 @@ from llmgw.gateway.refusals import Refusal
 WAITING_MOST = 32
 """Requests that may wait on a connection behind the one that is served (pipelining)."""
 AHEAD_BYTES = 64 << 10
-"""Bytes of such requests that are read ahead; then reading stops until the reply is out."""
+"""Bytes of such requests that are read ahead.
+
+Of what is more nothing is kept, and the connection ends behind the requests that are whole. Reading
+goes on: a client that leaves could not be told from one that waits otherwise.
+"""
 LINGER = 2.0
 """Seconds for which a refused client may still send, so that it reads the refusal."""
 
@@ -59,6 +64,11 @@ class Desk(Protocol):
         ...
 
     @property
+    def bodies(self) -> Bodies:
+        """Return the count of what is held of requests' bodies."""
+        ...
+
+    @property
     def draining(self) -> bool:
         """Say whether connections are to end."""
         ...
@@ -95,7 +105,7 @@ class ClientConnection(asyncio.Protocol):
         "_full",
         "_left",
         "_lingering",
-        "_paused",
+        "_owes_word",
         "_reader",
         "_receiving",
         "_running",
@@ -109,7 +119,7 @@ class ClientConnection(asyncio.Protocol):
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._reader = RequestReader(self, desk.body_most)
+        self._reader = RequestReader(self, desk.body_most, desk.bodies)
         self._waiting: list[Request] = []  # short; an empty deque has half a KB
         self._waiting_bytes = 0
         self._current: Request | None = None
@@ -117,7 +127,8 @@ class ClientConnection(asyncio.Protocol):
         self._advancing = False
         self._receiving = False
         self._lingering = False
-        self._paused = False
+        self._owes_word = False
+        """A client waits for a word to send its body."""
         self._full = False
         self._left = 0
         self.deadline = NEVER
@@ -134,11 +145,11 @@ class ClientConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Read requests."""
         self._reader.feed(data)
-        if self._current is None or self._paused:
-            return
-        if self._waiting_bytes + self._reader.held > AHEAD_BYTES:
-            self._paused = True
-            self._transport.pause_reading()
+        current = self._current
+        if current is not None and self._waiting_bytes + self._reader.held > AHEAD_BYTES:
+            self._reader.stop()
+            self._receiving = self._owes_word = False
+            (self._waiting or [current])[-1].keep_alive = False
 
     def eof_received(self) -> bool:
         """Take the end of what a client sends for its leaving, as a closed connection looks."""
@@ -149,10 +160,13 @@ class ClientConnection(asyncio.Protocol):
         self._desk.deadlines.discard(self)
         self._desk.closed(self)
         self._reader.stop()
-        self._waiting.clear()
+        self._drop_waiting()
         running, self._running = self._running, None
+        current, self._current = self._current, None
         if running is not None:
             running.client_left()
+        if current is not None:
+            current.drop()
 
     def pause_writing(self) -> None:
         """Let the engine wait, and the requests behind."""
@@ -179,13 +193,20 @@ class ClientConnection(asyncio.Protocol):
         """Decide on the head; a client that waits for a word to send its body gets it."""
         refusal = self._desk.check_head(request)
         waits = request.expects_continue and not request.http_10
-        if refusal is None and waits and self._current is None:
-            self._transport.write(CONTINUE)
+        if refusal is None and waits:
+            self._owes_word = True
+            self._give_word()
         return refusal
+
+    def _give_word(self) -> None:
+        """Let a client send its body, once nothing stands before that request."""
+        if self._owes_word and self._current is None and not self._waiting:
+            self._owes_word = False
+            self._transport.write(CONTINUE)
 
     def request_is_here(self, request: Request) -> None:
         """Serve the request, or let it wait for its turn."""
-        self._receiving = False
+        self._receiving = self._owes_word = False
         if len(self._waiting) >= WAITING_MOST:
             request.keep_alive = False
             self._reader.stop()
@@ -203,13 +224,15 @@ class ClientConnection(asyncio.Protocol):
         """The current reply is written: go on, or close when the connection ends with it."""
         request, self._current = self._current, None
         self._running = None
-        if request is None or self._transport.is_closing():
+        if request is None:
+            return
+        request.drop()
+        if self._transport.is_closing():
             return
         if not keep or not request.keep_alive or self._desk.draining:
             self._close()
             return
         self._await_request()
-        self._read_on()
         self._advance()
 
     def refuse(self, refusal: Refusal, request_id: bytes) -> None:
@@ -222,6 +245,11 @@ class ClientConnection(asyncio.Protocol):
     def abort(self) -> None:
         """Break the connection: what was written of the reply is not the whole."""
         self._running = None
+        self._transport.abort()
+
+    def break_off(self) -> None:
+        """Break the connection in a way that tells whoever serves it that the client is gone."""
+        self.deadline = NEVER
         self._transport.abort()
 
     def end_if_idle(self) -> None:
@@ -271,6 +299,7 @@ class ClientConnection(asyncio.Protocol):
                 self._begin(self._waiting.pop(0))
         finally:
             self._advancing = False
+        self._give_word()
 
     def _may_begin(self) -> bool:
         # A client that asks and does not read gets no further replies piled up.
@@ -291,10 +320,10 @@ class ClientConnection(asyncio.Protocol):
     def _await_request(self) -> None:
         self.deadline = self._desk.deadlines.after(self._desk.client_timeout)
 
-    def _read_on(self) -> None:
-        if self._paused:
-            self._paused = False
-            self._transport.resume_reading()
+    def _drop_waiting(self) -> None:
+        for request in self._waiting:
+            request.drop()
+        self._waiting.clear()
 
     def _close(self) -> None:
         """Close after what was written; a client that still sends is heard out for a while.
@@ -303,10 +332,9 @@ class ClientConnection(asyncio.Protocol):
         the reply.
         """
         self._reader.stop()
-        self._waiting.clear()
+        self._drop_waiting()
         self._lingering = True
         self.deadline = self._desk.deadlines.after(LINGER)
-        self._read_on()
         if self._transport.can_write_eof():
             self._transport.write_eof()
         else:

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from llmgw.gateway.proxy import faults
+
 NEVER: Final = float("inf")
 PERIOD: Final = 0.25
 """Seconds between two looks; a deadline is kept to within this."""
@@ -15,6 +17,10 @@ class Expiring(Protocol):
 
     def expire(self) -> None:
         """Act on a deadline that has passed; sets a new one or `NEVER`."""
+        ...
+
+    def break_off(self) -> None:
+        """End: it could not act."""
         ...
 
 
@@ -41,4 +47,8 @@ class Deadlines:
         """Let everything act whose deadline has passed."""
         now = self.now()
         for one in [one for one in self._all if one.deadline <= now]:
-            one.expire()
+            try:
+                one.expire()
+            except Exception as error:  # noqa: BLE001 (the others have deadlines too)
+                faults.note(error, "act on a deadline")
+                one.break_off()

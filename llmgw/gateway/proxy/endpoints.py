@@ -97,10 +97,10 @@ class Engine:
         """Return how many of this gateway's requests are there, over all workers."""
         return self._cells.load(self.column)
 
-    def entered(self) -> bool:
-        """Count a request, at the moment it is sent there; say whether it is the probe."""
+    def entered(self, now: float) -> bool:
+        """Count a request, at the moment it is sent there; say whether it is a probe."""
         self._cells.add(self.column, 1)
-        return self.health.chosen()
+        return self.health.chosen(now)
 
     def left(self, *, probe: bool) -> None:
         """Count it no longer."""

@@ -1,7 +1,7 @@
 """One request on its way to an engine and its reply on the way back."""
 
 from llmgw.gateway.accounting import Account
-from llmgw.gateway.proxy import outside
+from llmgw.gateway.proxy import faults, outside
 from llmgw.gateway.proxy.deadlines import NEVER
 from llmgw.gateway.proxy.events import EventStream
 from llmgw.gateway.proxy.gathered import CHAT, JSON, GatheredReply
@@ -53,18 +53,22 @@ class Exchange:
 
     def start(self) -> None:
         """Send the request to an engine, or refuse it."""
-        refusal = self._sending.prepare()
-        if refusal is not None:
-            self.cannot_be_sent(refusal)
-            return
-        self._sending.next()
+        try:
+            refusal = self._sending.prepare()
+            if refusal is None:
+                self._sending.next()
+            else:
+                self.cannot_be_sent(refusal)
+        except Exception as error:  # noqa: BLE001 (it costs this request alone)
+            self.fault(error)
 
     # What the client's connection calls.
 
     def client_left(self) -> None:
         """Take the request from the engine at once: nobody reads the reply."""
         self._let_go()
-        self._account.cancelled(*self._so_far())
+        if self._account.is_open:  # else a fault has cut its end short
+            self._account.cancelled(*self._so_far())
 
     def pause(self) -> None:
         """Let the engine wait for a client that reads slowly, but not for ever."""
@@ -104,6 +108,16 @@ class Exchange:
     def set_deadline(self, seconds: float | None) -> None:
         """Act when so many seconds have passed."""
         self._client.deadline = NEVER if seconds is None else self._means.deadlines.after(seconds)
+
+    def fault(self, error: Exception) -> None:
+        """End after a fault of our own, if that has not been done."""
+        refusal = faults.note(error, "send a request to an engine")
+        if not self._account.is_open:
+            self._let_go()
+        elif self._started:
+            self._end_broken(refusal.code, refusal.message)
+        else:
+            self.cannot_be_sent(refusal)
 
     def cannot_be_sent(self, refusal: Refusal) -> None:
         """End with a refusal; nothing of a reply was written."""

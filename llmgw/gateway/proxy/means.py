@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from llmgw.gateway.proxy.body import Asked
+from llmgw.gateway.proxy.connecting import Done
 from llmgw.gateway.proxy.deadlines import Deadlines
 from llmgw.gateway.proxy.endpoints import Engine, Way
-from llmgw.gateway.proxy.engine import EngineConnection
 from llmgw.gateway.proxy.requests import Request
 from llmgw.gateway.refusals import Refusal
 from llmgw.gateway.route.prefix import PrefixTable
@@ -71,12 +71,7 @@ class Means(Protocol):
         """Return a random number between 0 and 1."""
         ...
 
-    def connect(
-        self,
-        engine: Engine,
-        timeout: float,
-        done: Callable[[EngineConnection | None, str], None],
-    ) -> Callable[[], object]:
+    def connect(self, engine: Engine, timeout: float, done: Done) -> Callable[[], object]:
         """Connect in the background and call `done`; the returned function gives it up."""
         ...
 
@@ -100,3 +95,5 @@ class Task:
     config: GatewayConfig
     may_fall_back: bool = True
     """It has not turned yet to what stands in for its model: that is done once."""
+    refusal: Refusal | None = None
+    """Why it is not sent after all: its key has ended while it waited."""

@@ -6,6 +6,7 @@ from typing import Protocol
 import httptools
 
 from llmgw.gateway.auth import Holder
+from llmgw.gateway.proxy.bodies import RETRY_BODIES, Bodies
 from llmgw.gateway.refusals import Refusal
 
 HEAD_BYTES = 64 << 10
@@ -38,6 +39,8 @@ class Request:
     """One request: its head as far as the gateway looks at it, and its body when it is whole."""
 
     __slots__ = (
+        "_bodies",
+        "_counted",
         "body",
         "headers",
         "holder",
@@ -68,16 +71,26 @@ class Request:
         """Headers that its reply has of the gateway's own, each with its line end."""
         self.holder: Holder | None = None
         """Whose key it carries, once that was checked."""
+        self._bodies: Bodies | None = None
+        self._counted = 0
 
     @property
     def expects_continue(self) -> bool:
         """Say whether the client waits for a word before it sends the body."""
         return b"expect" in self.headers and _word(self, b"expect") == b"100-continue"
 
+    def take(self, body: bytes, bodies: Bodies) -> None:
+        """Have a body, whose bytes are counted until they are dropped."""
+        self.body = body
+        self._bodies, self._counted = bodies, len(body)
+
     def drop(self) -> None:
         """Give the memory back of what is not looked at once a reply has begun."""
         self.headers.clear()
         self.body = b""
+        if self._bodies is not None:
+            self._bodies.give(self._counted)
+            self._bodies = None
 
 
 class Receiver(Protocol):
@@ -107,8 +120,10 @@ class RequestReader:
     """
 
     __slots__ = (
+        "_bodies",
         "_body",
         "_chunked",
+        "_counted",
         "_discard",
         "_head_bytes",
         "_in_head",
@@ -125,8 +140,9 @@ class RequestReader:
         "_upgrading",
     )
 
-    def __init__(self, receiver: Receiver, body_most: int) -> None:
+    def __init__(self, receiver: Receiver, body_most: int, bodies: Bodies) -> None:
         self._receiver = receiver
+        self._bodies = bodies
         self._most = body_most
         self._parser: httptools.HttpRequestParser | None = None
         self._over = False
@@ -143,7 +159,8 @@ class RequestReader:
         self._twice = b""
         self._chunked = False
         self._discard = False
-        self._body: list[bytes] | None = None
+        self._body: bytes | bytearray = b""
+        self._counted = 0
         self._size = 0
 
     @property
@@ -161,6 +178,12 @@ class RequestReader:
     def stop(self) -> None:
         """Ignore everything from here on."""
         self._over = True
+        self._drop_body()
+
+    def _drop_body(self) -> None:
+        """Give the memory back of a body that is not wanted."""
+        self._bodies.give(self._counted)
+        self._body, self._counted, self._size = b"", 0, 0
 
     def _feed(self, data: bytes) -> bytes:
         """Read some bytes; return those that have to be read again, by a new parser."""
@@ -260,18 +283,31 @@ class RequestReader:
                 self._hand_over_last()
         elif self._size > self._most:
             self._refuse("body_too_large", f"the body is larger than {self._most} bytes")
-        elif self._body is None:
-            self._body = [data]
         else:
-            self._body.append(data)
+            self._add(data)
+
+    def _add(self, data: bytes) -> None:
+        """Keep a piece of the body, together with the others: chunks may be of a byte each."""
+        size = len(data)
+        self._counted += size
+        if not self._bodies.take(size, self._counted):
+            words = "the gateway holds as much of requests' bodies as it may: send it again later"
+            self._refuse("bodies_full", words, RETRY_BODIES)
+        elif not self._body:
+            self._body = data
+        elif isinstance(self._body, bytearray):
+            self._body += data
+        else:
+            self._body = bytearray(self._body) + data
 
     def on_message_complete(self) -> None:
         """Hand a whole request on."""
-        request, body = self._request, self._body
+        request = self._request
         if self._upgrading or request is None:
             return
-        if body is not None:
-            request.body = body[0] if len(body) == 1 else b"".join(body)
+        if self._body:
+            request.take(bytes(self._body), self._bodies)
+            self._counted = 0
         self._over = not request.keep_alive
         self._reset()
         self._receiver.request_is_here(request)
@@ -324,12 +360,12 @@ class RequestReader:
         if not small or request.expects_continue or not request.keep_alive:
             self._hand_over_last()
 
-    def _refuse(self, code: str, words: str) -> None:
+    def _refuse(self, code: str, words: str, retry_after: int | None = None) -> None:
         """Refuse what is being read, and everything after it."""
         if self._over:
             return
         request = self._request = self._request or Request()
-        request.refusal = Refusal(code, words)
+        request.refusal = Refusal(code, words, None, retry_after)
         self._hand_over_last()
 
     def _hand_over_last(self) -> None:
@@ -338,6 +374,7 @@ class RequestReader:
             return
         self._over = True
         request.keep_alive = False
+        self._drop_body()
         self._reset()
         self._receiver.request_is_here(request)
 

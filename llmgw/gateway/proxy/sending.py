@@ -24,6 +24,10 @@ class Sender(Reader, Protocol):
         """Take why no engine gets the request."""
         ...
 
+    def fault(self, error: Exception) -> None:
+        """End after a fault of our own, if that has not been done."""
+        ...
+
 
 class Sending:
     """Chooses an engine, connects, sends; goes on to another when it is told that one failed.
@@ -63,7 +67,8 @@ class Sending:
 
     def prepare(self) -> Refusal | None:
         """Write what is the same for every engine; return why that can't be done."""
-        return session_refusal(self._task.request) or self.outgoing.ask_for_usage()
+        task = self._task
+        return task.refusal or session_refusal(task.request) or self.outgoing.ask_for_usage()
 
     def next(self) -> None:
         """Send the request to the engine that is best for it now."""
@@ -78,7 +83,7 @@ class Sending:
         if self._tries.again:
             self._account.retried()
         self.engine = engine
-        self._probe = engine.entered()
+        self._probe = engine.entered(self._means.deadlines.now())
         refusal = self.outgoing.write_for(engine)
         if refusal is not None:
             self._sender.cannot_be_sent(refusal)
@@ -200,12 +205,20 @@ class Sending:
         self.next()
         return False
 
-    def _connected(self, connection: EngineConnection | None, words: str) -> None:
+    def _connected(self, connection: EngineConnection | None, words: str | Refusal) -> None:
+        try:
+            self._go_on(connection, words)
+        except Exception as error:  # noqa: BLE001 (nobody else would end this request)
+            self._sender.fault(error)
+
+    def _go_on(self, connection: EngineConnection | None, words: str | Refusal) -> None:
         self._give_up = None
         engine = self.engine
         if engine is None:
             return
-        if connection is None or not connection.usable:
+        if isinstance(words, Refusal):
+            self._sender.cannot_be_sent(words)
+        elif connection is None or not connection.usable:
             self.failed(words or "the engine closed the connection at once")
         elif self._may_have(engine):
             self._send(engine, connection)

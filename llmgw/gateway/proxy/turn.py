@@ -7,6 +7,8 @@ from typing import Protocol
 
 from llmgw.gateway.accounting import Account
 from llmgw.gateway.admission.gate import Going, Seat
+from llmgw.gateway.paths import STREAMED
+from llmgw.gateway.proxy import faults
 from llmgw.gateway.proxy.client import ClientConnection, Running
 from llmgw.gateway.proxy.deadlines import NEVER
 from llmgw.gateway.proxy.endpoints import Way
@@ -27,6 +29,10 @@ class Begins(Running, Protocol):
 
     def start(self) -> None:
         """Send the request to an engine, or refuse it."""
+        ...
+
+    def fault(self, error: Exception) -> None:
+        """End after a fault of our own, if that has not been done."""
         ...
 
 
@@ -72,7 +78,7 @@ class Turn:
         self._told: ToldClient | None = None
         self._paused = False
         period = task.config.comment_period
-        self._due = means.deadlines.after(period) if period and task.asked.stream else inf
+        self._due = means.deadlines.after(period) if period and _streams(task) else inf
 
     def wait(self, seat: Seat, seconds: float) -> None:
         """Wait in a queue, for so long at most."""
@@ -83,15 +89,30 @@ class Turn:
 
     def go_on(self, way: Way, going: Going | None) -> None:
         """Go to an engine."""
-        self._task.way = way
-        self._means.renew(self._task)
         if going is not None:
             self._account.also(going)
+        try:
+            self._go_on(way)
+        except Exception as error:  # noqa: BLE001 (the others that wait go on)
+            self._fault(error)
+
+    def _go_on(self, way: Way) -> None:
+        self._task.way = way
+        self._means.renew(self._task)
         self._client.deadline = NEVER
         exchange = self._exchange = self._make(self._told or self._client)
         exchange.start()
         if self._paused:
             exchange.pause()
+
+    def _fault(self, error: Exception) -> None:
+        """End after a fault of our own, if that has not been done."""
+        if self._exchange is not None:
+            self._exchange.fault(error)
+            return
+        refusal = faults.note(error, "let a request wait")
+        if self._account.is_open:
+            self.give_up(refusal)
 
     def give_up(self, refusal: Refusal) -> None:
         """Answer with a refusal."""
@@ -123,11 +144,19 @@ class Turn:
     def tell(self, place: int, length: int, now: float) -> float:
         """Tell the client of a stream its place; return when it is to be told again."""
         if now >= self._due and not self._paused:
-            if self._told is None:
-                self._told = ToldClient(self._client, self._task)
-            self._told.comment(f"waiting: {place} of {length}")
+            try:
+                self._comment(f"waiting: {place} of {length}")
+            except Exception as error:  # noqa: BLE001 (the others that wait are told)
+                self._due = inf
+                self._fault(error)
+                return inf
             self._due = now + self._task.config.comment_period
         return self._due
+
+    def _comment(self, words: str) -> None:
+        if self._told is None:
+            self._told = ToldClient(self._client, self._task)
+        self._told.comment(words)
 
     # What the client's connection calls.
 
@@ -138,7 +167,8 @@ class Turn:
             return
         if self._seat is not None:
             self._seat.leave()
-        self._account.cancelled(None, 0, self._means.deadlines.now())
+        if self._account.is_open:  # else a fault has cut its end short
+            self._account.cancelled(None, 0, self._means.deadlines.now())
 
     def pause(self) -> None:
         """Let the engine wait."""
@@ -173,6 +203,10 @@ class Turn:
             self._exchange.stopped()
         else:
             self.give_up(Refusal("gateway_stopping", "the gateway is being stopped", None, 1))
+
+
+def _streams(task: Task) -> bool:
+    return task.asked.stream is True and task.request.path in STREAMED
 
 
 class ToldClient:
@@ -211,7 +245,7 @@ class ToldClient:
         if self._passes:
             self._client.write(data)
             return
-        self._held += data[: ERROR_MOST - len(self._held)] if not self._waits else data
+        self._held += data[: max(0, ERROR_MOST - len(self._held))] if not self._waits else data
         head, end, rest = self._held.partition(b"\r\n\r\n")
         if self._waits and end:
             self._waits = False
@@ -247,20 +281,25 @@ def _is_stream(head: bytes) -> bool:
 def _as_event(reply: bytes) -> bytes:
     """Return an engine's answer that is no stream as an error event."""
     head, _, body = reply.partition(b"\r\n\r\n")
-    if b"transfer-encoding: chunked" in head.lower():
-        body = _unchunked(body)
     try:
+        if b"transfer-encoding: chunked" in head.lower():
+            body = _unchunked(body)
         read = json.loads(body)
-    except ValueError:
-        read = None
-    if isinstance(read, dict) and "error" in read:
-        return b"data: " + json.dumps(read, separators=(",", ":")).encode() + b"\n\n"
+        if isinstance(read, dict) and "error" in read:
+            return b"data: " + json.dumps(read, separators=(",", ":")).encode() + b"\n\n"
+    except (ValueError, RecursionError):
+        pass  # it was cut off, is no JSON, or nested too deeply
     status = head.partition(b"\r\n")[0].split(b" ")[1:2]
     words = f"the engine answered {status[0].decode() if status else 'nothing'}, not a stream"
     return error_event("engine_failed", words)
 
 
 def _unchunked(body: bytes) -> bytes:
+    """Return what is framed in chunks.
+
+    Raises:
+        ValueError: it is not.
+    """
     parts = []
     while body:
         size, _, body = body.partition(b"\r\n")

@@ -78,6 +78,9 @@ class Prompt:
 def open_endpoints(endpoints: Sequence[E], tried: Container[E], now: float) -> list[E]:
     """Return those that a request may go to now.
 
+    Where nothing else is left it may go to one that a probe is on its way to: the next reply tells
+    as much as that one, and to refuse everybody meanwhile helps nobody.
+
     Args:
         endpoints: all of the route.
         tried: those that this request has been to.
@@ -88,6 +91,8 @@ def open_endpoints(endpoints: Sequence[E], tried: Container[E], now: float) -> l
         for one in endpoints
         if (not one.health.failures or one.health.usable(now)) and one not in tried
     ]
+    if not usable:
+        usable = [one for one in endpoints if one.health.is_back(now) and one not in tried]
     return [one for one in usable if not one.last_resort] or usable
 
 

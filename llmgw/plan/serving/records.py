@@ -58,8 +58,12 @@ class Seen:
     entry: CatalogEntry | None = None
     """Of the job's model; None: the catalog has none of that name."""
     replicas: tuple[Replica, ...] = ()
+    lost: frozenset[str] = frozenset()
+    """Nodes of the model's replicas that are lost: what they run may be gone."""
     refusals: tuple[Refusal, ...] = ()
     """Of the last plan of the fleet."""
+    for_good: tuple[Refusal, ...] = ()
+    """Those of the model, as the catalog has it, that no waiting ends: plan after plan."""
     wants: tuple[Want, ...] = ()
     """Of profiles that scale."""
     failures: tuple[StartFailure, ...] = ()

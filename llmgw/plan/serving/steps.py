@@ -91,7 +91,7 @@ def place(job: Job, step: JobStep, seen: Seen) -> Turn:
 
 def ready(job: Job, step: JobStep, seen: Seen) -> Turn:
     """Wait until they serve."""
-    serving = {one.id for one in _replicas(job, seen) if one.state == SHARD_READY}
+    serving = {one.id for one in _replicas(job, seen) if _serves(one, seen)}
     return _counted(job, step, seen, serving)
 
 
@@ -137,11 +137,15 @@ def _counted(job: Job, step: JobStep, seen: Seen, which: set[str]) -> Turn:
         return Turn(step, (Forgive(model=job.subject),))
     waits = some([*_waits(job, seen, which), *_passed_over(tired)], "; ")
     step = msgspec.structs.replace(step, reason=waits or None)
+    lacking = [name for name, count in lacks.items() if count]
+    refused = None if seen.stopped else _refused_for_good(job, seen, lacking)
+    if refused is not None:
+        return Turn(failed(step, refused))
     if not tired or seen.stopped:
         return Turn(step)
     if seen.judged is None:
         return Turn(step, (JudgeNodes(model=job.subject),))
-    over = _nothing_left(job, seen, [name for name, count in lacks.items() if count], tired)
+    over = _nothing_left(job, seen, lacking, tired)
     return Turn(step) if over is None else Turn(failed(step, over))
 
 
@@ -151,6 +155,22 @@ def _lacking(
     """Return how many of each profile are missing among some replicas."""
     there = Counter(one.profile for one in replicas if one.id in which)
     return {profile: max(0, count - there[profile]) for profile, count in awaits.items()}
+
+
+def _refused_for_good(job: Job, seen: Seen, lacking: Sequence[str]) -> str | None:
+    """Return why a profile will never be placed; None while it may, or anything is under way.
+
+    What starts or leaves may change what the nodes say.
+    """
+    refusals = [one for one in seen.for_good if one.profile in lacking]
+    moves = any(
+        one.model == job.subject and one.state not in {SHARD_READY, SHARD_FAILED, STOPPED}
+        for one in seen.replicas
+    )
+    if moves or not refusals:
+        return None
+    words = (f"can't place {one.profile}: {one.words}" for one in refusals)
+    return f"{some(list(words), '; ')}; {stays(job.subject)}"
 
 
 def _nothing_left(
@@ -167,7 +187,7 @@ def _nothing_left(
             one
             for one in _replicas(job, seen)
             if one.profile == profile
-            and one.state != SHARD_READY
+            and not _serves(one, seen)
             and not worn & {shard.node for shard in one.shards}
         ]
         candidates = (seen.judged or {}).get(profile, ())
@@ -198,6 +218,15 @@ def _replicas(job: Job, seen: Seen) -> tuple[Replica, ...]:
     )
 
 
+def _serves(one: Replica, seen: Seen) -> bool:
+    """Say whether a replica is ready, and each of its nodes is there to be asked."""
+    return one.state == SHARD_READY and not _lost(one, seen)
+
+
+def _lost(one: Replica, seen: Seen) -> frozenset[str]:
+    return seen.lost & {shard.node for shard in one.shards}
+
+
 def _waits(job: Job, seen: Seen, which: set[str]) -> Iterator[str]:
     if seen.stopped:
         yield _STOPPED
@@ -205,9 +234,12 @@ def _waits(job: Job, seen: Seen, which: set[str]) -> Iterator[str]:
     for refusal in seen.refusals:
         if refusal.model == job.spec.model.name:
             yield f"can't place {refusal.profile}: {refusal.words}"
-    for one in _replicas(job, seen):
-        if one.id not in which:
+    left = [one for one in _replicas(job, seen) if one.id not in which]
+    for one in left:
+        if one.state != SHARD_READY:
             yield f"{one.id} is {one.state or 'not heard of yet'}"
+    for node in sorted({node for one in left for node in _lost(one, seen)}):
+        yield f"{node} is lost"
 
 
 def _passed_over(tired: Sequence[StartFailure]) -> Iterator[str]:

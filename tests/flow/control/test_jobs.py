@@ -18,7 +18,7 @@ from llmgw.model.faulty import Faulty
 from llmgw.model.feed import JOBS, JsonChange
 from llmgw.model.jobs import CANCELLED, DONE, RUNNING, SKIPPED, Job
 from llmgw.model.jobs import FAILED as JOB_FAILED
-from llmgw.model.node import INSTALLED, INSTALLING, InstalledEngine, Inventory
+from llmgw.model.node import INSTALLED, INSTALLING, Host, InstalledEngine, Inventory
 from llmgw.model.shard import READY, Progress
 from llmgw.plan.serving.advance import current
 from llmgw.store.interface import Store
@@ -263,6 +263,45 @@ async def test_a_job_waits_for_what_is_on_its_way_and_fails_where_nothing_helps(
     failed = plane.jobs.get(job.id)
     assert failed.state == JOB_FAILED
     assert "16 GB of memory, needs 100" in (failed.reason or "")
+
+
+async def test_a_job_whose_node_became_too_small_before_it_was_placed_fails(
+    plane: Plane, clock: FakeClock
+) -> None:
+    agent = Node("n1")
+    small = msgspec.structs.replace(agent.inventory, host=Host(cpus=8, memory_bytes=10**9 // 2))
+
+    def shrinks(request: FetchWeights) -> WeightsState:
+        agent.say(inventory=small)
+        return WeightsState(state=HELD)
+
+    agent.how_far = shrinks
+    await agent.connect(plane.agents)
+    job = await serve(plane)
+    await pass_time(clock, 6, [agent], every=1)
+    failed = plane.jobs.get(job.id)
+    assert (failed.state, at(plane, job)) == (JOB_FAILED, "place")
+    assert (failed.reason or "").startswith("can't place default: n1: ")
+    assert (failed.reason or "").endswith("`llmgw ctl model rm tiny` removes it")
+
+
+async def test_a_model_that_is_ready_on_a_lost_node_does_not_serve_until_it_is_back(
+    plane: Plane, clock: FakeClock
+) -> None:
+    agent = Node("n1")
+    agent.fetched = 100
+    await agent.connect(plane.agents)
+    first = await serve(plane)
+    await pass_time(clock, 3, [agent], every=1)
+    assert plane.jobs.get(first.id).state == DONE
+    await agent.sever()
+    await pass_time(clock, 70)
+    again = await plane.jobs.serve(FETCHED, None, actor="ana")
+    await pass_time(clock, 3)
+    assert step(plane, again, "ready").reason == "n1 is lost"
+    await agent.connect(plane.agents)
+    await pass_time(clock, 3, [agent], every=1)
+    assert plane.jobs.get(again.id).state == DONE
 
 
 async def test_a_start_that_fails_three_times_fails_the_job_and_the_model_stays(

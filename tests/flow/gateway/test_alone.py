@@ -158,6 +158,19 @@ class Checked:
         return [one.port for one in route.endpoints]
 
 
+async def test_what_a_key_used_of_a_day_outlasts_a_restart(alone: Alone, start_engine: StartEngine):
+    engine = await start_engine(models_too)
+    limited = key(KEY, tokens_per_day=1)
+    alone.write(models={"m": [{"url": url(engine)}]}, keys=[limited])
+    await alone.start()
+    assert (await ask(alone, PLAIN)).status == 200
+    await until(alone, PLAIN, 429)
+    alone.parent.terminate()
+    assert await alone.parent.wait() == 0
+    await alone.start()
+    assert (await ask(alone, PLAIN)).status == 429
+
+
 async def test_an_endpoint_that_fails_its_checks_is_left_out_until_it_answers(
     start_engine: StartEngine,
 ):

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from tests.fakes.engine import WORDS, Call, FakeEngine, chat_chunk, prefill
+from tests.fakes.engine import WORDS, Call, FakeEngine, answer, chat_chunk, prefill
 from tests.fakes.gateway import GatewayHere, route, table
 from tests.fakes.rawclient import RawClient, chat, post
 from tests.flow.gateway.conftest import Connect, StartGateway
@@ -53,6 +53,36 @@ async def test_a_client_that_leaves_a_stream_takes_it_with_it_though_nothing_is_
     await client.event()
     client.close()
     await wait_until(lambda: not engine.running, timeout=1.0)
+
+
+async def test_a_client_that_leaves_with_much_pipelined_behind_its_request_takes_it_with_it(
+    client, engine
+):
+    engine.behave = prefill
+    await client.send(PLAIN)
+    await wait_until(lambda: engine.running)
+    await client.send(post(b"x" * 200_000, length=300_000))
+    client.close()
+    await wait_until(lambda: not engine.running, timeout=1.0)
+
+
+async def test_what_is_pipelined_beyond_its_limit_is_not_taken_and_the_connection_ends_in_order(
+    client, engine
+):
+    release = asyncio.Event()
+
+    async def behave(call: Call) -> None:
+        await release.wait()
+        await answer(call)
+
+    engine.behave = behave
+    await client.send(PLAIN)
+    await wait_until(lambda: engine.running)
+    await client.send(PLAIN + post(b"x" * 200_000) + PLAIN)
+    release.set()
+    assert [(await client.reply()).status for _ in range(2)] == [200] * 2
+    assert await client.ended() == b""
+    assert len(engine.calls) == 2
 
 
 async def test_a_client_that_leaves_while_the_engine_is_connected_to_leaves_nothing(

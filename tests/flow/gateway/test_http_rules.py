@@ -5,7 +5,9 @@ import json
 
 import pytest
 
-from tests.fakes.engine import WORDS, Call, FakeEngine, answer
+from llmgw.gateway.accounting import NO_MODEL
+from llmgw.gateway.door import most_connections
+from tests.fakes.engine import WORDS, Call, FakeEngine, answer, prefill
 from tests.fakes.gateway import GatewayHere, route, table
 from tests.fakes.rawclient import RawClient, chat, get, post
 from tests.flow.gateway.conftest import Connect, StartGateway
@@ -161,6 +163,59 @@ async def test_expect_continue_is_answered_before_the_body_is_sent(client):
     assert (await client.ask(BODY)).status == 200
 
 
+async def test_a_pipelined_request_is_told_to_send_its_body_when_its_turn_comes(client, engine):
+    release = asyncio.Event()
+
+    async def behave(call: Call) -> None:
+        await release.wait()
+        await answer(call)
+
+    engine.behave = behave
+    await client.send(post(chat()))
+    await wait_until(lambda: engine.running)
+    await client.send(post(b"", b"Expect: 100-continue", length=len(BODY)))
+    release.set()
+    assert (await client.reply()).status == 200
+    assert (await client.reply()).status == 100
+    assert (await client.ask(BODY)).status == 200
+
+
+async def test_a_body_that_is_sent_without_the_word_is_taken_and_no_word_is_said(client, engine):
+    request = post(BODY, b"Expect: 100-continue")
+    await client.send(post(chat()) + request + post(chat()))
+    assert [(await client.reply()).status for _ in range(3)] == [200] * 3
+
+
+async def test_bodies_beyond_what_a_worker_may_hold_are_refused_until_others_are_gone(
+    gateway, connect, engine
+):
+    gateway.front.bodies._most = 100_000
+    slow, other, last = [await connect(gateway) for _ in range(3)]
+    await slow.send(post(b"", length=90_000), b"x" * 80_000)
+    await wait_until(lambda: gateway.front.bodies.held == 80_000)
+    refused = await other.ask(post(b"y" * 30_000))
+    assert (refused.status, refused.code) == (503, "bodies_full")
+    assert refused.headers["retry-after"] == "2"
+    assert gateway.front.bodies.held == 80_000
+    slow.abort()
+    await wait_until(lambda: gateway.front.bodies.held == 0)
+    assert (await last.ask(post(chat(padding="z" * 200_000)))).status == 200  # one is always let in
+    assert gateway.front.bodies.held == 0
+
+
+async def test_no_body_is_counted_any_more_however_its_request_ended(gateway, connect, engine):
+    client = await connect(gateway)
+    for body in (BODY, b"{", b'{"model":"other"}'):
+        await client.ask(post(body))
+    await client.ask(post(chat(stream=True)))
+    assert gateway.front.bodies.held == 0
+    engine.behave = prefill
+    await client.send(post(chat()) * 3)
+    await wait_until(lambda: gateway.front.bodies.held == 3 * len(BODY))
+    client.abort()
+    await wait_until(lambda: gateway.front.bodies.held == 0)
+
+
 async def test_a_refused_client_is_not_told_to_send_its_body(client):
     reply = await client.ask(post(b"", b"Expect: 100-continue", length=len(BODY), key="llmgw_x_y"))
     assert reply.status == 401
@@ -239,6 +294,29 @@ async def test_a_request_that_does_not_arrive_in_time_is_refused(
     reply = await client.ask(part)
     assert (reply.status, reply.code) == (408, "request_timeout")
     assert await client.ended() == b""
+
+
+async def test_a_connection_beyond_those_that_a_worker_has_files_for_is_told_so_and_closed(
+    start_gateway, engine, connect
+):
+    gateway = await start_gateway(table(route([engine.port])), connections=2)
+    clients = [await connect(gateway) for _ in range(2)]
+    assert [(await one.ask(post(chat()))).status for one in clients] == [200, 200]
+    late = await connect(gateway)
+    reply = await late.ask(post(chat()))
+    assert (reply.status, reply.code) == (503, "too_many_connections")
+    assert (reply.headers["retry-after"], reply.headers["connection"]) == ("1", "close")
+    assert await late.ended() == b""
+    assert gateway.front.books._meters[NO_MODEL].errors == {"too_many_connections": 1}
+    clients[0].abort()
+    await wait_until(lambda: len(gateway.front.connections) == 1)
+    assert (await (await connect(gateway)).ask(post(chat()))).status == 200
+
+
+def test_a_worker_takes_fewer_connections_than_it_has_files_for():
+    assert most_connections(1024) == 460
+    assert most_connections(1) == 1
+    assert most_connections(-1) is None
 
 
 async def test_an_idle_connection_is_closed_without_a_word(start_gateway, engine, connect):

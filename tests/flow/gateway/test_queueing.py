@@ -10,6 +10,7 @@ import pytest
 from llmgw.gateway.cells import Cells
 from llmgw.gateway.frames import Counted, Waiting
 from llmgw.gateway.mapped import create
+from llmgw.gateway.proxy.turn import Turn
 from llmgw.gateway.table import Table
 from llmgw.model.gateway import ModelTraffic, Route
 from tests.fakes.engine import Call, FakeEngine, answer, prefill
@@ -108,6 +109,34 @@ async def test_a_setting_limits_replicas_that_say_nothing(
     assert [(await one).status for one in asked] == [200, 200]
 
 
+async def test_those_that_wait_stay_when_the_engine_breaks_off_until_it_answers_again(
+    start_gateway, connect, engine: FakeEngine, slow: Slow
+):
+    gateway = await start_gateway(state(engine))
+    first = await fill(gateway, connect, slow)
+    asked = [(await ask(gateway, connect))[1] for _ in range(4)]
+    await wait_until(lambda: queued(gateway) == 4)
+    engine.behave = answer
+    slow.calls[0].abort()
+    assert (await first).status == 503
+    assert [(await one).status for one in asked] == [200] * 4
+
+
+async def test_those_that_wait_for_a_broken_engine_wait_no_longer_than_they_may(
+    start_gateway, connect, engine: FakeEngine, slow: Slow
+):
+    gateway = await start_gateway(state(engine, queue_for=0.3))
+    first = await fill(gateway, connect, slow)
+    _, second = await ask(gateway, connect)
+    await wait_until(lambda: queued(gateway) == 1)
+    (way,) = gateway.front._ways.values()
+    health = way.engines[0].health
+    slow.calls[0].abort()
+    assert (await first).status == 503
+    health.out_until = float("inf")
+    assert (await second).code == "queue_timeout"
+
+
 async def test_a_key_with_one_request_does_not_wait_for_all_of_another(
     start_gateway, connect, engine: FakeEngine, slow: Slow
 ):
@@ -122,6 +151,43 @@ async def test_a_key_with_one_request_does_not_wait_for_all_of_another(
     assert sum(task.done() for task in many) <= 2
     slow.end(9)
     await asyncio.gather(*many)
+
+
+@pytest.mark.parametrize(
+    ("keys", "status", "code"),
+    [
+        ([], 401, "invalid_api_key"),
+        ([key_record(OTHER, expires=1.0)], 401, "expired_api_key"),
+        ([key_record(OTHER, models=("another",))], 403, "model_not_allowed"),
+    ],
+)
+async def test_a_key_that_ends_while_its_request_waits_gets_nothing(
+    start_gateway, connect, engine: FakeEngine, slow: Slow, keys, status, code
+):
+    gateway = await start_gateway(state(engine))
+    first = await fill(gateway, connect, slow)
+    _, other = await ask(gateway, connect, post(chat(), key=OTHER))
+    await wait_until(lambda: queued(gateway) == 1)
+    gateway.show(state(engine, keys=keys))
+    slow.end(2)
+    assert (await first).status == 200
+    reply = await other
+    assert (reply.status, reply.code) == (status, code)
+    assert len(slow.calls) == 1
+
+
+async def test_a_key_that_ends_after_comments_is_an_error_event(
+    start_gateway, connect, engine: FakeEngine, slow: Slow
+):
+    gateway = await start_gateway(state(engine, comment_period=0.1))
+    first = await fill(gateway, connect, slow)
+    client: RawClient = await connect(gateway)
+    await client.ask(post(chat(stream=True), key=OTHER), head_only=True)
+    gateway.show(state(engine, keys=[], comment_period=0.1))
+    slow.end(2)
+    assert (await first).status == 200
+    (error,) = await ends_with(client)
+    assert error["error"]["code"] == "invalid_api_key"  # type: ignore[index]
 
 
 async def test_a_key_of_higher_priority_goes_first(
@@ -289,6 +355,48 @@ async def test_an_engines_error_after_comments_is_an_error_event_in_its_words(
     await first
     (error,) = await ends_with(client)
     assert error == {"error": {"message": "too long", "code": "context_length_exceeded"}}
+
+
+@pytest.mark.parametrize("error", [{"error": "x" * 100_000}, b'{"error":' * 30_000])
+async def test_an_error_too_large_or_too_deep_to_be_told_is_told_of_after_comments(
+    error, start_gateway, connect, engine: FakeEngine, slow: Slow
+):
+    gateway = await start_gateway(state(engine, comment_period=0.05))
+    first = await fill(gateway, connect, slow)
+    client: RawClient = await connect(gateway)
+    await client.ask(STREAM, head_only=True)
+    text = error if isinstance(error, bytes) else json.dumps(error).encode()
+
+    async def refuses(call: Call) -> None:
+        call.write(b"HTTP/1.1 400 X\r\ncontent-type: application/json\r\n")
+        call.write(b"transfer-encoding: chunked\r\n\r\n")
+        for at in range(0, len(text), 30_000):
+            call.chunk(text[at : at + 30_000])
+            await asyncio.sleep(0)
+        call.end_stream()
+
+    engine.behave = refuses
+    slow.end()
+    await first
+    (told,) = await ends_with(client)
+    assert told["error"]["code"] == "engine_failed"  # type: ignore[index]
+
+
+async def test_what_does_not_stream_hears_nothing_while_it_waits(
+    start_gateway, connect, engine: FakeEngine, slow: Slow
+):
+    gateway = await start_gateway(state(engine, comment_period=0.01))
+    first = await fill(gateway, connect, slow)
+    _, asked = await ask(gateway, connect, post(chat(stream=True), path=b"/v1/embeddings"))
+    _, stream = await ask(gateway, connect, post(chat(stream=True), path=b"/v1/responses"))
+    await wait_until(lambda: queued(gateway) == 2)
+    waiting = [place.request for place in gateway.front.gate._queues["m"].queue.all()]
+    assert all(isinstance(one, Turn) for one in waiting)
+    await wait_until(lambda: queued(gateway) and any(one._told for one in waiting))
+    slow.end(9)
+    await first
+    assert b"waiting" in (await stream).body
+    assert b"waiting" not in (await asked).body
 
 
 async def test_an_engine_that_dies_after_comments_is_an_error_event(

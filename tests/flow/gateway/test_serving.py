@@ -304,7 +304,7 @@ async def test_llama_cpp_is_asked_for_its_progress_and_the_client_does_not_see_i
         (b'{"model": "m", "best_of": 1e9}', "invalid_value", "best_of"),
         (b'{"model": "m", "temperature": 1e300}', "invalid_value", "temperature"),
         (b'{"model": "m", "stream": "yes"}', "invalid_value", "stream"),
-        (b'{"model": "m", "stream": true, "stream_options": 5}', "invalid_value", None),
+        (b'{"model": "m", "stream": true, "stream_options": 5}', "invalid_value", "stream_options"),
     ],
 )
 async def test_a_body_that_no_engine_should_see_is_refused(body, code, param, client, engine):

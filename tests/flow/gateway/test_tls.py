@@ -2,15 +2,17 @@
 
 import asyncio
 import os
+import socket
 import ssl
 from pathlib import Path
 
 import pytest
 
 from llmgw.base.errors import NotFound, Refused, Unreadable
-from llmgw.gateway.tls import CertificateFiles
+from llmgw.gateway.tls import HANDSHAKE, CertificateFiles
 from tests.fakes.control_plane import HOUR, FakeControlPlane
 from tests.fakes.engine import FakeEngine
+from tests.fakes.gateway import route, table
 from tests.fakes.rawclient import RawClient, chat, post
 from tests.flow.gateway.process import GatewayProcess, Streams, ask, open_streams
 from tests.waiting import wait_until
@@ -116,6 +118,41 @@ async def test_files_that_cannot_be_used_are_refused_by_name(
     other.chmod(0o644)
     with pytest.raises(Refused, match="lets others in"):
         CertificateFiles(one, other)
+
+
+async def test_a_worker_that_leaves_waits_for_a_handshake_that_is_under_way(
+    tmp_path: Path, plane: FakeControlPlane, engine: FakeEngine, start_gateway
+):
+    file = issue(plane, tmp_path / "tls")
+    trust = ssl.create_default_context(cafile=str(tmp_path / "tls" / "authority.pem"))
+    gateway = await start_gateway(table(route([engine.port])), tls=file.read_bytes())
+    with socket.socket() as plain:
+        plain.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(plain, ("127.0.0.1", gateway.port))
+        await wait_until(lambda: not gateway.front.door.is_empty)
+        assert not gateway.front.connections
+        gateway.worker.drain(60.0, gently=True)
+        await asyncio.sleep(0)
+        reader, writer = await asyncio.open_connection(
+            sock=plain.dup(), ssl=trust, server_hostname="127.0.0.1"
+        )
+        client = RawClient(reader, writer)
+        assert (await client.ask(post(chat()))).status == 200
+        assert await client.ended() == b""
+    await gateway.ended()
+
+
+async def test_a_handshake_that_failed_is_not_waited_for(
+    tmp_path: Path, plane: FakeControlPlane, engine: FakeEngine, start_gateway
+):
+    file = issue(plane, tmp_path / "tls")
+    gateway = await start_gateway(table(route([engine.port])), tls=file.read_bytes())
+    client = await RawClient.open(gateway.port)
+    await client.send(post(chat()))
+    assert await client.ended() == b""
+    gateway.front.door.look(gateway.front.deadlines.now() + HANDSHAKE + 0.1)
+    gateway.worker.drain(60.0, gently=True)
+    await gateway.ended()
 
 
 def certificate_only(directory: Path) -> Path:

@@ -8,13 +8,19 @@ import h11
 
 from llmgw.gateway.proxy.replies import CONTINUE
 from llmgw.gateway.proxy.requests import Request
-from tests.fakes.gateway import route, table
+from llmgw.model.catalog import LLAMACPP
+from llmgw.model.gateway import Route
+from tests.fakes.gateway import endpoint, table
 from tests.fuzz.gateway.memory import MemoryGateway, Wire
 
 FRAMING = {"bad_http", "headers_too_large", "body_too_large", "http_version", "request_timeout"}
 """Refusals behind which nothing more is read."""
 _SPACES = re.compile(rb"\A([A-Z]+) +")
-STATE = table(route([1, 2]), request_body_bytes=1 << 16)
+EDITING = endpoint(2, "m-1", engine=LLAMACPP, served_name="other")
+"""An engine for which bodies are edited."""
+STATE = table(
+    Route(model="m", endpoints=(endpoint(1, "m-0"), EDITING), wanted=2), request_body_bytes=1 << 16
+)
 
 
 @dataclass

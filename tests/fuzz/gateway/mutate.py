@@ -75,9 +75,64 @@ PIECES = (
 )
 
 
+VALUES = (
+    b"null",
+    b"true",
+    b"1e999",
+    b"-1E-999",
+    b"123456789012345678901234567890",
+    b'"\\ud800"',
+    b'"\xff"',
+    b'"}{]["',
+    b"{}",
+    b"[]",
+    b"[" * 900 + b"]" * 900,
+    b'{"a":' * 70 + b"1" + b"}" * 70,
+)
+"""What a member of a body is, or its options: from what is wanted to what cannot be decoded."""
+NAMES = (
+    b"include_usage",
+    b"include\\u005fusage",
+    b"\\ud800",
+    b"a",
+    b"stream",
+    b"stream_options",
+    b"return_progress",
+    b"model",
+    b"MODEL",
+    b"messages",
+    b"n",
+)
+
+
+def body(rng: random.Random) -> bytes:
+    """Return a body whose stream has options, which the gateway may have to edit."""
+    members = [
+        b'"model":"m"',
+        rng.choice((b'"stream":true', b'"stream" : true', b'"stream":false')),
+    ]
+    members.append(b'"stream_options":' + _value(rng, 2))
+    members += [_member(rng, 1) for _ in range(rng.choice((0, 0, 1, 2)))]
+    rng.shuffle(members)
+    return b"{" + rng.choice((b",", b" ,\n")).join(members) + b"}"
+
+
+def _member(rng: random.Random, depth: int) -> bytes:
+    return b'"' + rng.choice(NAMES) + b'":' + _value(rng, depth)
+
+
+def _value(rng: random.Random, depth: int) -> bytes:
+    if not depth or rng.random() < 0.3:
+        return rng.choice(VALUES)
+    return b"{" + b",".join(_member(rng, depth - 1) for _ in range(rng.randint(0, 3))) + b"}"
+
+
 def example(seed: int) -> bytes:
     """Return what a client sends: one to three requests, spoilt in up to four places."""
     rng = random.Random(seed)
+    if rng.random() < 0.25:
+        paths = (b"/v1/chat/completions", b"/v1/completions", b"/v1/responses", b"/v1/embeddings")
+        return b"".join(post(body(rng), path=rng.choice(paths)) for _ in range(rng.randint(1, 3)))
     data = b"".join(rng.choice(ONES) for _ in range(rng.randint(1, 3)))
     for _ in range(rng.choice((0, 1, 1, 1, 2, 2, 3, 4))):
         data = _spoilt(data, rng)

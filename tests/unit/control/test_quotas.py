@@ -3,7 +3,7 @@
 import pytest
 
 from llmgw.control.quotas import AWAY, SETTLING, Quotas
-from llmgw.model.keys import Key, QuotaGrant
+from llmgw.model.keys import Key, QuotaFigures, QuotaGrant, QuotaReport, QuotaUse
 from tests.fakes.quotas import Hand, Machine, key
 
 
@@ -20,14 +20,14 @@ class Cluster:
             self.join(f"g{number}")
         self.rounds(int(SETTLING) + 2)
 
-    def join(self, name: str) -> None:
+    def join(self, name: str, boot: str = "first") -> None:
         machine = self.gateways.get(name) or Machine(self.clock, name)
         self.gateways[name] = machine
         machine.keep(*self.keys.values())
-        self.connect(name)
+        self.connect(name, boot)
 
-    def connect(self, name: str) -> None:
-        self.leader.connected(name)
+    def connect(self, name: str, boot: str = "first") -> None:
+        self.leader.connected(name, boot)
         self.gateways[name].quotas.stream_began()
         self.gateways[name].quotas.grant(QuotaGrant(gateways=0))
         self.connected.add(name)
@@ -92,6 +92,44 @@ def test_a_gateway_that_is_away_goes_on_and_its_slice_is_lent_to_nobody_for_a_wh
     assert cluster.ask("g0", 20) == 0
     cluster.rounds(int(AWAY) + 10)
     assert cluster.ask("g0", 20) >= 19
+
+
+def test_a_gateway_that_starts_anew_with_nothing_holds_back_nothing_of_what_it_had(cluster):
+    for _ in range(8):
+        cluster.ask("g0", 4)
+        cluster.rounds()
+    assert cluster.gateways["g0"].quotas._held(cluster.keys["k"]).requests_per_minute > 15
+    cluster.part("g0")
+    cluster.rounds(2)
+    del cluster.gateways["g0"]
+    cluster.join("g0", boot="second")
+    for _ in range(10):
+        cluster.ask("g1", 30)
+        cluster.rounds()
+    assert cluster.gateways["g1"].quotas._held(cluster.keys["k"]).requests_per_minute > 10
+
+
+def test_what_a_gateway_was_told_is_told_again_on_its_next_stream(cluster):
+    cluster.ask("g0", 5)
+    cluster.rounds(2)
+    told = cluster.gateways["g0"].quotas._slices["k"]
+    cluster.part("g0")
+    cluster.gateways["g0"].quotas._slices.clear()  # it was on its way when the stream broke
+    cluster.connect("g0")
+    cluster.rounds(2)
+    assert cluster.gateways["g0"].quotas._slices["k"] == told
+
+
+def test_a_day_that_was_used_before_a_new_start_counts_until_that_says_what_it_knows():
+    cluster = Cluster(key(tokens_per_day=100), gateways=1)
+    used = QuotaUse(
+        key="k", used=QuotaFigures(tokens_per_day=80), held=QuotaFigures(tokens_per_day=100)
+    )
+    cluster.leader.take(QuotaReport(gateway="g0", keys=(used,)))
+    cluster.leader.connected("g0", "second")
+    assert cluster.leader._limit(cluster.keys["k"], "tokens_per_day") == 20
+    cluster.leader.take(QuotaReport(gateway="g0", keys=(used,)))
+    assert cluster.leader._limit(cluster.keys["k"], "tokens_per_day") == 100
 
 
 def test_a_new_leader_hears_what_gateways_hold_before_it_lends(cluster):

@@ -284,3 +284,34 @@ async def test_a_shard_that_an_older_control_plane_sent_is_waited_for_on_any_nod
             await pass_time(clock, seconds, [one])
             last.fleet.age()
             assert known(last)[0] == state
+
+
+@pytest.mark.parametrize("claimed", [0, 3])
+async def test_however_many_shards_a_node_says_are_elsewhere_the_nodes_are_looked_at_once(
+    plane: Plane, monkeypatch: pytest.MonkeyPatch, claimed: int
+) -> None:
+    async with opened(plane):
+        asked: list[str] = []
+        waiting_for = plane.fleet.waiting_for
+
+        def counted() -> tuple[str, ...]:
+            asked.append("once")
+            return waiting_for()
+
+        liar, other = FakeAgent("n1", devices=1), FakeAgent("n2", devices=1)
+        nodes = tuple(f"n{number}" for number in range(claimed))
+        meeting = Rendezvous(address="127.0.0.1", port=29500, world=256, nodes=nodes)
+        for number in range(20):
+            liar.runs(spec_of(wide(), f"wide-{number:06}", rank=255, rendezvous=meeting))
+        await liar.connect(plane.agents)
+        monkeypatch.setattr(plane.fleet, "waiting_for", counted)
+        plane.fleet.replicas()
+        asked.clear()
+        plane.fleet.shards.look_again()
+        assert len(asked) <= 1
+        await other.connect(plane.agents)
+        assert {one.state for one in plane.fleet.replicas()} == {FAILED}
+        asked.clear()
+        plane.fleet.shards.catalog_changed("wide")
+        plane.fleet.replicas()
+        assert len(asked) <= 1

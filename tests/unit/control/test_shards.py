@@ -10,6 +10,7 @@ from llmgw.control.plane import Plane
 from llmgw.control.replicas import latest, rebuild
 from llmgw.model.commands import StopShard
 from llmgw.model.feed import REPLICAS
+from llmgw.model.replica import DRAINING
 from llmgw.model.shard import (
     FAILED,
     FETCHING,
@@ -97,6 +98,38 @@ def test_what_a_node_claims_of_others_has_an_end_and_does_not_bind_those_before_
     assert len(missing(boasts, lambda _: None)) == MOST - 1
     alone = [placed(READY), placed(READY, rank=5, node="n9", world=8)]
     assert missing(alone, lambda _: "it left") == ()
+
+
+def test_no_more_shards_are_looked_for_than_there_are_nodes_for_them() -> None:
+    asked: list[str | None] = []
+    boasts = [placed(READY, rank=255, world=256)]
+    lacks = missing(boasts, asked.append, nodes=3)
+    assert (len(lacks), len(asked)) == (4, 4)
+    replica = rebuild("r", boasts, fingerprint=no_print, missing=lacks)
+    assert (replica.state, replica.reason) == (
+        FAILED,
+        "shard 3 of 256 is missing: the cluster has 3 nodes",
+    )
+    left = missing([placed(READY, world=2, nodes=("n1", "n2"))], lambda _: "n2 left", nodes=1)
+    assert [one.gone for one in left] == ["n2 left"]
+    assert [one.gone for one in missing([placed(READY, world=3)], asked.append, nodes=3)] == [
+        None,
+        None,
+    ]
+
+
+@pytest.mark.parametrize("state", [READY, STARTING, FETCHING, STUCK, None, "resting"])
+def test_once_it_was_told_to_stop_a_replica_is_leaving_however_it_was_before(
+    state: str | None,
+) -> None:
+    told = rebuild("r", [placed(state)], fingerprint=no_print, draining="go", ordered=True)
+    assert (told.state, told.reason) == (DRAINING, "go")
+
+
+@pytest.mark.parametrize("state", [STOPPING, FAILED])
+def test_what_ends_is_said_as_it_ends_though_it_was_told_to_stop(state: str) -> None:
+    told = rebuild("r", [placed(state)], fingerprint=no_print, draining="go", ordered=True)
+    assert told.state == state
 
 
 def test_a_shard_that_is_waited_for_is_shown_where_it_was_sent_and_one_that_is_gone_is_not() -> (
@@ -496,3 +529,24 @@ async def test_an_engine_that_hangs_is_replaced_at_once_then_with_waits(
         assert [one.reason for one in stops] == ["it is stuck"] * 3
         told = [one.words for one in plane.events.recent() if "is stuck on n1" in one.words]
         assert len(told) == 3
+
+
+@pytest.mark.parametrize("state", [STUCK, None])
+async def test_what_hangs_is_told_to_stop_once_until_that_order_lapses(
+    plane: Plane, clock: FakeClock, state: str | None
+) -> None:
+    async with running(plane):
+        agent = FakeAgent("n1")
+        await agent.connect(plane.agents)
+        await plane.catalog.put(MODEL, None, actor="me")
+        await settle()
+        (spec,) = [one.spec for one in agent.shards.values() if one.spec is not None]
+        hangs = agent.runs(spec, STUCK, reason="no token moved")
+        agent.say(shard=msgspec.structs.replace(hangs, state=state))
+        agent.silent = True
+        await plane.catalog.remove(MODEL.name, actor="me")
+        await pass_time(clock, 25, [agent], every=1)
+        assert len(agent.requests(StopShard)) == 1
+        assert [one.state for one in plane.fleet.replicas()] == [DRAINING]
+        await pass_time(clock, 20, [agent], every=1)
+        assert len(agent.requests(StopShard)) == 2

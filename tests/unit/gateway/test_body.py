@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmgw.gateway.proxy.body import Asked, ask_for_usage, read_body, rename_model, wants_usage
+from llmgw.gateway.proxy.body import (
+    Asked,
+    ask_for_usage,
+    read_body,
+    rename_model,
+    wants_usage,
+)
 from llmgw.gateway.refusals import Refusal
 
 values = st.recursive(
@@ -44,6 +50,32 @@ def test_renaming_changes_the_models_name_and_no_other_byte(before, after, separ
     assert isinstance(edited, bytes)
     assert json.loads(edited) == {**body, "model": "other/näme"}
     assert len(edited) - len(raw) == len('"other/näme"'.encode()) - len(b'"m"')
+
+
+BAD_OPTIONS = {
+    "a number beyond all": b'{"x":1e999}',
+    "nested deeply": b'{"x":' + b"[" * 900 + b"]" * 900 + b"}",
+    "nested a little too deeply": b'{"x":' + b"[" * 64 + b"]" * 64 + b"}",
+    "a list": b"[1]",
+    "a text": b'"include_usage"',
+    "another kind": b'{"include_usage":1}',
+}
+
+
+@pytest.mark.parametrize("options", BAD_OPTIONS.values(), ids=BAD_OPTIONS)
+def test_options_that_cannot_be_edited_are_refused_before_anything_is_begun(options):
+    refusal = read_body(b'{"model":"m","stream":true,"stream_options":' + options + b"}")
+    assert isinstance(refusal, Refusal)
+    assert (refusal.code, refusal.param) == ("invalid_value", "stream_options")
+
+
+@pytest.mark.parametrize("name", ["MODEL", "Model", "\\u004dodel", "\u017ftream", "Max_Tokens"])
+def test_a_member_in_other_letters_is_found_at_the_top_alone(name):
+    refusal = read_body(b'{"model":"m","%b" :"other"}' % name.encode())
+    assert isinstance(refusal, Refusal)
+    assert refusal.code == "invalid_value"
+    assert refusal.param == json.loads(f'"{name}"')
+    read(b'{"model":"m","x":{"%b":1},"y":"%b"}' % (name.encode(), name.encode()))
 
 
 @given(members, spaces, st.sampled_from([..., None, {}, {"include_usage": False}, {"x": [1, "}"]}]))

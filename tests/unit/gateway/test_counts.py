@@ -67,6 +67,27 @@ def test_a_report_carries_what_no_report_that_was_taken_carried():
     assert (third.sequence, third.totals) == (3, (row(3),))
 
 
+def test_a_file_that_cannot_be_written_keeps_none_of_the_others_from_it(monkeypatch):
+    files = MemoryFiles()
+    book = journal(files)
+    write = files.write
+
+    def refuses_the_first(path: Path, content: bytes) -> None:
+        if path.name.startswith("b1-0"):
+            raise OSError("no room")
+        write(path, content)
+
+    book.count(0, [row(1)])
+    book.count(1, [row(2)])
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "write", refuses_the_first)
+        with pytest.raises(OSError, match="no room"):
+            book.save()
+    assert [path.name for path in files.content] == ["b1-1.usage"]
+    assert book.save() == 1
+    assert len(files.content) == 2
+
+
 def test_the_next_start_tells_what_the_last_one_wrote():
     files = MemoryFiles()
     before = journal(files)

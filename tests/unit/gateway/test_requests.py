@@ -1,10 +1,12 @@
 """Reading requests: the same whatever parts they arrive in, and nothing makes it raise."""
 
 import itertools
+import tracemalloc
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from llmgw.gateway.proxy.bodies import Bodies
 from llmgw.gateway.proxy.requests import DISCARDED_MOST, Request, RequestReader
 from llmgw.gateway.refusals import Refusal
 
@@ -31,7 +33,7 @@ class Seen:
 
 def read(*parts: bytes, refusal: Refusal | None = None) -> Seen:
     seen = Seen(refusal)
-    reader = RequestReader(seen, LIMIT)
+    reader = RequestReader(seen, LIMIT, Bodies())
     for part in parts:
         reader.feed(part)
     return seen
@@ -105,12 +107,39 @@ def test_a_refused_request_with_a_large_or_endless_body_is_the_last():
 def test_a_body_is_held_up_to_its_limit_and_not_beyond():
     fits = HEAD + b"Content-Length: %d\r\n\r\n" % LIMIT
     assert len(read(fits, b"x" * LIMIT).requests[0].body) == LIMIT
-    reader = RequestReader(seen := Seen(), LIMIT)
+    reader = RequestReader(seen := Seen(), LIMIT, Bodies())
     reader.feed(HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
     for _ in range(100):
         reader.feed(b"2000\r\n" + b"x" * 0x2000 + b"\r\n")
     assert reader.held == 0
     assert [r.refusal and r.refusal.code for r in seen.requests] == ["body_too_large"]
+
+
+def test_a_body_in_tiny_chunks_takes_about_its_own_size():
+    reader = RequestReader(seen := Seen(), LIMIT, bodies := Bodies())
+    reader.feed(HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
+    chunks = b"2\r\nab\r\n" * 10_000
+    tracemalloc.start()
+    reader.feed(chunks)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (reader.held, bodies.held) == (20_000, 20_000)
+    assert held < 2 * 20_000
+    reader.feed(b"0\r\n\r\n")
+    assert seen.requests[0].body == b"ab" * 10_000
+
+
+def test_bytes_of_bodies_are_given_back_once_however_they_end():
+    half = HEAD + b"Content-Length: 100\r\n\r\n" + b"x" * 50
+    for ends in (b"", b"x" * 50 + b"\0", b"x" * 50 + half):
+        reader = RequestReader(seen := Seen(), LIMIT, bodies := Bodies())
+        reader.feed(half + ends)
+        assert bodies.held in {50, 100, 150}
+        reader.stop()
+        for request in seen.requests:
+            request.drop()
+            request.drop()
+        assert bodies.held == 0
 
 
 def test_a_request_is_told_to_begin_once():

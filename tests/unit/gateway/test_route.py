@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from llmgw.gateway import prefixes
 from llmgw.gateway.route.choice import Prompt, choose, open_endpoints, soonest
-from llmgw.gateway.route.health import FIRST, MOST, Health
+from llmgw.gateway.route.health import FIRST, MOST, PROBE, Health
 from llmgw.gateway.route.prefix import mark_of
 
 
@@ -59,7 +59,7 @@ def test_a_failure_takes_an_engine_out_and_one_probe_lets_it_back():
     health.failed(10.0, 1.0, "refused")
     assert not health.usable(10.0 + FIRST - 0.01)
     assert health.usable(10.0 + FIRST)
-    health.chosen()
+    health.chosen(10.0 + FIRST)
     assert not health.usable(10.0 + FIRST)  # one probe at a time
     health.worked()
     assert health.usable(10.0 + FIRST)
@@ -74,17 +74,35 @@ def test_requests_that_fail_together_count_as_one_failure():
 
 def test_only_the_probe_lets_another_one_go():
     health = Health()
-    assert not health.chosen()
+    assert not health.chosen(0.0)
     health.failed(0.0, 1.0, "refused")
-    assert health.chosen()
+    assert health.chosen(FIRST)
 
 
 def test_a_probe_that_tells_nothing_lets_another_one_go():
     health = Health()
     health.failed(0.0, 1.0, "refused")
-    health.chosen()
+    health.chosen(FIRST)
     health.released()
     assert health.usable(FIRST)
+
+
+def test_a_probe_that_is_long_about_its_answer_keeps_others_out_for_a_moment_only():
+    health = Health()
+    health.failed(0.0, 1.0, "reset")
+    health.chosen(FIRST)
+    assert not health.usable(FIRST + PROBE - 0.01)
+    assert health.usable(FIRST + PROBE)
+
+
+def test_an_engine_with_a_probe_on_its_way_is_open_only_where_no_other_is():
+    probed, well = Place(), Place()
+    probed.health.failed(0.0, 1.0, "reset")
+    assert open_endpoints([probed], [], FIRST - 0.01) == []
+    probed.health.chosen(FIRST)
+    assert open_endpoints([probed, well], [], FIRST) == [well]
+    assert open_endpoints([probed], [], FIRST) == [probed]
+    assert open_endpoints([probed], [probed], FIRST) == []
 
 
 @given(st.integers(1, 40), st.floats(0, 1))

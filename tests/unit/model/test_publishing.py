@@ -83,6 +83,8 @@ def test_a_fall_back_is_a_model_or_a_provider():
         ({"endpoints": {"a": [{"url": "http://u:p@x"}]}}, "endpoints.a[0].url"),
         ({"endpoints": {"a": [{"url": "http://x?key=1"}]}}, "endpoints.a[0].url"),
         ({"endpoints": {"a": [{"url": "http://x\r\ny"}]}}, "endpoints.a[0].url"),
+        ({"endpoints": {"a": [{"url": f"http://{'x' * 64}.y"}]}}, "endpoints.a[0].url"),
+        ({"providers": {"p": {"url": "http://x..y"}}}, "providers.p.url"),
         ({"endpoints": {"a": [{"url": "http://x", "key_file": "k"}]}}, "endpoints.a[0].key_file"),
         (
             {"endpoints": {"a": [{"url": "http://x", "key_file": "/etc/../k"}]}},

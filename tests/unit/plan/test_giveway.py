@@ -9,8 +9,8 @@ import pytest
 
 from llmgw.model.catalog import Scaling
 from llmgw.model.fabric import Port
-from llmgw.model.shard import FAILED, READY, STARTING
-from llmgw.plan.backoff import PATIENCE, held_back
+from llmgw.model.shard import FAILED, READY, STARTING, STOPPED
+from llmgw.plan.backoff import ELSEWHERE_AFTER, LONGEST, PATIENCE, held_back
 from llmgw.plan.reconcile import reconcile
 from llmgw.plan.records import (
     DrainReplica,
@@ -57,12 +57,11 @@ def test_a_model_that_never_starts_costs_lower_ones_ever_less(nodes: int):
         progress(fleet, "high")
         fleet.wait(5 if plan.steps or fleet.now - begin < 200 else 100)
     at_once = min(nodes, 2)
-    assert at_once <= len(gone) <= at_once + math.log2(8 * HOUR / PATIENCE) + 1
-    apart = [
-        later - sooner for sooner, later in zip(gone[at_once:], gone[at_once + 1 :], strict=False)
-    ]
+    assert at_once <= len(gone) <= at_once * (math.log2(LONGEST / PATIENCE) + 8 * HOUR / LONGEST)
+    apart = [later - sooner for sooner, later in zip(gone, gone[at_once:], strict=False)]
     assert len(apart) > 2
-    assert all(later > 1.8 * sooner for sooner, later in pairwise(apart))
+    assert all(one >= PATIENCE for one in apart)
+    assert all(later >= min(1.7 * sooner, LONGEST) for sooner, later in pairwise(apart[::at_once]))
 
 
 def test_what_was_pre_empted_has_its_place_back_between_two_tries():
@@ -113,10 +112,53 @@ def test_after_three_failures_on_a_node_others_give_way_elsewhere_and_then_nowhe
     )
     assert held_back(failed(3), PATIENCE).patience == ""
     assert not held_back(failed(3), PATIENCE).spared
-    for counts, span in (((4,), 2), ((3, 3), 2), ((3, 2, 4), 4), ((5, 5), 32)):
+    for counts, span in (((3, 3), 2), ((3, 2, 4), 4), ((5, 5), LONGEST / PATIENCE)):
         assert held_back(failed(*counts), span * PATIENCE - 1).asks_nobody
         assert not held_back(failed(*counts), span * PATIENCE).asks_nobody
+    for count, span in ((4, 2), (5, 4), (99, LONGEST / PATIENCE)):
+        assert set(held_back(failed(count), span * PATIENCE - 1).spared) == {"n0"}
+        assert not held_back(failed(count), span * PATIENCE).spared
+        assert not held_back(failed(count), 1.0).asks_nobody
     assert not held_back(failed(2, 2), 0.0).patience
+
+
+@pytest.mark.parametrize("reply", [20, 700])
+def test_a_node_on_which_nothing_starts_does_not_keep_a_model_from_another(reply: int):
+    fleet = Fleet()
+    fleet.join(node("bad", devices=1), node("good", devices=1, labels={"zone": "b"}))
+    fleet.serve(model("batch", gpus=1, node_selector={"zone": "b"}))
+    fleet.turn()
+    fleet.all_ready()
+    fleet.busy("batch-000001", 1)
+    fleet.serve(model("chat", gpus=1, priority=10))
+    begin, tried = fleet.now, 0
+    while fleet.now - begin < HOUR and not _serves(fleet, "chat"):
+        fleet.turn()
+        for replica in tuple(fleet.replicas.values()):
+            if replica.model == "chat" and replica.shards[0].node == "bad":
+                fleet.state(replica.id, FAILED, "driver broken")
+                del fleet.replicas[replica.id]
+                tried += 1
+        fleet.all_ready()
+        for name in fleet.drains.keys() & fleet.replicas.keys():
+            if fleet.now - fleet.drains[name][0] >= reply:
+                fleet.busy(name, 0)
+        for name in fleet.told_to_stop & fleet.replicas.keys():
+            fleet.state(name, STOPPED)
+        fleet.wait(2)
+    assert _serves(fleet, "chat")
+    assert tried == ELSEWHERE_AFTER
+
+
+def test_one_node_that_fails_again_and_again_makes_no_other_one_wait_for_it():
+    always = StartFailure(model="m", node="n0", count=50, last=2 * LONGEST, words="driver")
+    once = StartFailure(model="m", node="n1", count=3, last=0.0, words="bad file")
+    held = held_back([always, once], 2 * LONGEST + 1)
+    assert (set(held.spared), held.asks_nobody) == ({"n0"}, False)
+
+
+def _serves(fleet: Fleet, name: str) -> bool:
+    return any(one.model == name and one.state == READY for one in fleet.replicas.values())
 
 
 def test_nobody_is_asked_to_go_while_it_waits_after_a_failed_start():

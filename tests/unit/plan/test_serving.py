@@ -16,6 +16,7 @@ from llmgw.model.jobs import CANCELLED, DONE, QUEUED, RUNNING, SKIPPED, WAITING,
 from llmgw.model.jobs import FAILED as JOB_FAILED
 from llmgw.model.record import Problem
 from llmgw.model.replica import Replica, ReplicaShard
+from llmgw.model.settings import Settings
 from llmgw.model.shard import Progress
 from llmgw.plan.estimate import MemoryNeed
 from llmgw.plan.modelplan import ModelPlan, PlannedReplica, PlannedShard, ProfilePlan
@@ -25,6 +26,8 @@ from llmgw.plan.records import (
     NOT_NOW,
     NOT_UNLESS_EVICTED,
     Candidate,
+    Desired,
+    Plan,
     Refusal,
     StartFailure,
     Verdict,
@@ -56,6 +59,7 @@ from llmgw.plan.serving.records import (
     Seen,
     Silent,
 )
+from llmgw.plan.serving.refused import Never, follow, for_good
 
 URL = UrlSource(url="https://example.org/tiny.gguf", sha256="a" * 64)
 MODEL = Model(name="tiny", source=URL, profiles=(Profile(engine="llamacpp", replicas=2),))
@@ -403,6 +407,80 @@ def test_while_it_waits_for_room_the_refusal_is_the_reason():
     assert going.step(PLACE).reason == "the cluster is stopped; `llmgw start` lets it serve"
 
 
+@pytest.mark.parametrize("step", [PLACE, READY])
+def test_what_plan_after_plan_refuses_for_good_fails_the_job_in_its_words(step):
+    never = (refused(NEVER),)
+    going = Going().to(step)
+    going.on(Seen(entry=entry(), refusals=never))
+    assert going.job.state == RUNNING, "one plan is not enough"
+    going.on(Seen(entry=entry(), refusals=never, for_good=never, stopped=True))
+    assert going.job.state == RUNNING, "nothing is placed while the cluster is stopped"
+    for state in ("starting", "draining", None):
+        there = replicas(state)
+        going.on(Seen(entry=entry(), replicas=there, refusals=never, for_good=never))
+        assert going.job.state == RUNNING, f"one is {state}: what holds now may change"
+    going.on(Seen(entry=entry(), replicas=replicas("ready"), refusals=never, for_good=never))
+    assert going.job.state == JOB_FAILED
+    assert going.job.reason == f"can't place default: n1: 8 GB of memory, needs 24; {STAYS}"
+
+
+def test_a_refusal_of_what_is_there_already_fails_no_job():
+    never = (refused(NEVER),)
+    going = Going().to(PLACE)
+    both = replicas("ready", "ready")
+    going.on(Seen(entry=entry(), replicas=both, refusals=never, for_good=never))
+    assert going.job.state == DONE
+
+
+@pytest.mark.parametrize(
+    ("kinds", "versions", "refused_for_good"),
+    [
+        ((NEVER,), (1,), False),
+        ((NEVER, NEVER), (1, 1), True),
+        ((NEVER, NEVER), (1, 2), False),
+        ((NEVER, NOT_NOW, NEVER), (1, 1, 1), False),
+        ((NEVER, NOT_UNLESS_EVICTED), (1, 1), False),
+        ((NEVER, None, NEVER), (1, 1, 1), False),
+        ((NOT_NOW, NEVER, NEVER), (1, 1, 1), True),
+    ],
+)
+def test_two_plans_in_a_row_say_that_waiting_is_no_help(kinds, versions, refused_for_good):
+    never: Never = {}
+    for kind, version in zip(kinds, versions, strict=True):
+        refusals = () if kind is None else (refused(NEVER, kind),)
+        plan = Plan(number=1, parent=None, refusals=refusals, sentence="")
+        never = follow(never, plan, Desired(models=(entry(version=version),), settings=Settings()))
+    assert bool(for_good(refusals, never, entry(version=versions[-1]))) == refused_for_good
+    assert for_good(refusals, never, entry(version=9)) == ()
+    assert for_good(refusals, never, None) == ()
+
+
+@pytest.mark.parametrize("nodes", [("n1",), ("n2", "n1")])
+def test_what_is_ready_on_a_lost_node_does_not_serve(nodes):
+    shards = tuple(ReplicaShard(rank=rank, node=node) for rank, node in enumerate(nodes))
+    ready, other = replicas("ready", "ready")
+    there = (msgspec.structs.replace(ready, shards=shards), other)
+    going = Going().to(READY)
+    assert going.on(Seen(entry=entry(), replicas=there, lost=frozenset({"n1"}))) == ()
+    assert (going.job.state, going.step(READY).progress.done) == (RUNNING, 1)
+    assert going.step(READY).reason == "n1 is lost"
+    going.on(Seen(entry=entry(), replicas=there))
+    assert going.job.state == DONE
+
+
+def test_what_is_on_a_lost_node_may_still_return_though_no_other_node_is_left():
+    seen = Seen(
+        entry=entry(),
+        replicas=starting_on("n2", state="ready"),
+        failures=(a_failure(),),
+        judged=judged(n1=NEVER),
+        lost=frozenset({"n2"}),
+    )
+    going = Going().to(READY)
+    going.on(seen)
+    assert going.job.state == RUNNING
+
+
 def test_replicas_of_another_fingerprint_and_those_that_leave_do_not_count():
     older = replicas("ready", "ready", model=msgspec.structs.replace(MODEL, generation=1))
     going = Going().to(PLACE)
@@ -702,6 +780,7 @@ seens = st.builds(
     answers=st.dictionaries(st.sampled_from(("n1", "n2")), answers),
     not_put=st.sampled_from([None, None, "no"]),
     stopped=st.booleans(),
+    for_good=st.sampled_from([(), (refused(NEVER),)]),
     judged=st.sampled_from([None, {}, judged(n1=NEVER), judged(n1=NEVER, n2=FITS)]),
 )
 
