@@ -446,6 +446,7 @@ def test_a_refusal_of_what_is_there_already_fails_no_job():
 )
 def test_two_plans_in_a_row_say_that_waiting_is_no_help(kinds, versions, refused_for_good):
     never: Never = {}
+    refusals: tuple[Refusal, ...] = ()
     for kind, version in zip(kinds, versions, strict=True):
         refusals = () if kind is None else (refused(NEVER, kind),)
         plan = Plan(number=1, parent=None, refusals=refusals, sentence="")
