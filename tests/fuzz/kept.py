@@ -7,4 +7,5 @@ KEPT: tuple[tuple[str, str, int], ...] = (
     ("xid", "journal-german-79.txt", 10984),
     ("llamacpp-log", "vulkan-29of29.txt", 40),
     ("llamacpp-log", "cuda-62of62-2025.txt", 189),
+    ("nvidia-smi-csv", "fabric-clique.csv", 16720),
 )

@@ -2,10 +2,9 @@
 
 import random
 import time
-from collections.abc import Callable
 
 from llmgw.base.errors import Unreadable
-from tests.fuzz.check import GROWN, MOST_MS_PER_KB, MS_PER_KB
+from tests.fuzz.check import MS_PER_KB, TRIES
 from tests.fuzz.corpus import by_name, recordings
 
 CHARACTERS = " \t\n\r07a-_\"',.:;=/\\|#<>()[]{}\0"
@@ -40,45 +39,20 @@ def stretched(text: str, number: int, length: int) -> tuple[str, str]:
 
 
 def run_complaint(tool: str, file: str, number: int, length: int) -> str | None:
-    """Return what is wrong with a reader on one text with a run in it; None when nothing is.
-
-    A reader that costs more than `MS_PER_KB` is asked for the half of the run as well: with a
-    pattern that costs the square of its length a KB of it costs half as much, with any other as
-    much as before, however slow or busy the machine is.
-    """
-    text, words = stretched(recordings(tool)[file], number, length)
+    """Return what is wrong with a reader on one text with a run in it; None when nothing is."""
     read = by_name()[tool].read
-    try:
-        whole = _milliseconds_a_kb(read, text, enough=MS_PER_KB)
-        if whole <= MS_PER_KB:
-            return None
-        part, _ = stretched(recordings(tool)[file], number, length // 2)
-        half = _milliseconds_a_kb(read, part)
-        whole = min(whole, _milliseconds_a_kb(read, text))
-    except Unreadable as error:
-        return f"{words}: an error that can't be shown: {str(error)[:200]!r}"
-    except Exception as error:  # noqa: BLE001 (what is looked for)
-        return f"{words}: {type(error).__name__}: {error}"
-    if whole <= MOST_MS_PER_KB and whole < GROWN * half:
-        return None
-    return f"{words}: {whole:.1f} ms a KB, {half:.1f} with half of them"
-
-
-def _milliseconds_a_kb(read: Callable[[str], object], text: str, *, enough: float = 0.0) -> float:
-    """Return the best of four; fewer are tried when one takes no more than `enough`.
-
-    Raises:
-        Unreadable: a refusal in words that can't be shown.
-    """
+    text, words = stretched(recordings(tool)[file], number, length)
     least = float("inf")
-    for _ in range(4):
+    for _ in range(TRIES):
         begin = time.thread_time()
         try:
             read(text)
         except Unreadable as error:
             if not str(error).isprintable() or len(str(error)) > 1000:
-                raise
+                return f"{words}: an error that can't be shown: {str(error)[:200]!r}"
+        except Exception as error:  # noqa: BLE001 (what is looked for)
+            return f"{words}: {type(error).__name__}: {error}"
         least = min(least, (time.thread_time() - begin) * 1000 / (len(text) / 1000))
-        if least <= enough:
-            break
-    return least
+        if least <= MS_PER_KB:
+            return None
+    return f"{words}: {least:.1f} ms a KB"

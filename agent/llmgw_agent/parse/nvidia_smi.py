@@ -73,7 +73,7 @@ Row = Mapping[str, str]
 
 def has_header(text: str) -> bool:
     """Say whether a text names columns: then it is a table, whatever else was said."""
-    return any(map(_is_header, lines_of(text)))
+    return any(line and _is_header(line) for line in lines_of(text))
 
 
 def _rows(text: str, fields: Sequence[str]) -> tuple[tuple[Row, ...], bool]:

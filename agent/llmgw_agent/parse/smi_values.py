@@ -39,7 +39,7 @@ def card_uuid(text: str) -> str | None:
 
 def number(text: str, unit: str = "") -> float | None:
     """Return a number, bare or with its unit; None for anything else."""
-    match = _NUMBER.match(text.strip())
+    match = _NUMBER.match(text.strip()) if text else None  # most columns were not asked for
     if match is None or match[2] not in ("", unit):
         return None
     return float(match[1])
