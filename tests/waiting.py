@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -18,6 +18,18 @@ async def wait_until(condition: Callable[[], T], timeout: float = 10.0, *, what:
         if time.monotonic() > end:
             raise AssertionError(f"not within {timeout:g} s: {what or condition}")
         await asyncio.sleep(0.01)
+
+
+async def ask_until(
+    asked: Callable[[], Awaitable[T]], timeout: float = 20.0, *, what: str = ""
+) -> T:
+    """Like `wait_until`, where looking is asking: the first true answer."""
+    end = time.monotonic() + timeout
+    while not (value := await asked()):
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {timeout:g} s: {what or asked}")
+        await asyncio.sleep(0.02)
+    return value
 
 
 def wait_for(condition: Callable[[], T], timeout: float = 10.0, *, what: str = "") -> T:

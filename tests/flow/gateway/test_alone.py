@@ -25,7 +25,7 @@ from tests.fakes.gateway import route as usual
 from tests.fakes.rawclient import chat, get, post
 from tests.flow.gateway.conftest import StartEngine
 from tests.flow.gateway.process import GatewayProcess, ask
-from tests.waiting import wait_until
+from tests.waiting import ask_until, wait_until
 
 UNKNOWN = "llmgw_k9_" + "v" * 43
 PLAIN = post(chat(), b"Connection: close")
@@ -58,13 +58,12 @@ class Alone(GatewayProcess):
 
     async def page_with(self, text: str) -> str:
         """Wait until the page has a text; workers tell what they counted now and then."""
-        page = ""
-        for _ in range(400):
+
+        async def asked() -> str | None:
             page = await self.page()
-            if text in page:
-                return page
-            await asyncio.sleep(0.05)
-        raise AssertionError(f"no {text} in {page}")
+            return page if text in page else None
+
+        return await ask_until(asked, what=text) or ""
 
     async def page(self, path: bytes = b"/metrics") -> str:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.metrics)
@@ -124,11 +123,10 @@ async def test_a_file_that_changed_is_read_again_and_a_faulty_one_changes_nothin
 
 
 async def until(gateway: GatewayProcess, request: bytes, status: int) -> None:
-    for _ in range(500):
-        if {(await ask(gateway, request)).status for _ in range(6)} == {status}:
-            return
-        await asyncio.sleep(0.02)
-    raise AssertionError(f"not {status} everywhere")
+    async def asked() -> bool:
+        return {(await ask(gateway, request)).status for _ in range(6)} == {status}
+
+    await ask_until(asked, what=f"{status} everywhere")
 
 
 async def test_a_file_that_cannot_be_read_at_the_start_is_said_in_a_line(alone: Alone):

@@ -15,7 +15,7 @@ from tests.fakes.engine import FakeEngine
 from tests.fakes.gateway import route, table
 from tests.fakes.rawclient import RawClient, chat, post
 from tests.flow.gateway.process import GatewayProcess, Streams, ask, open_streams
-from tests.waiting import wait_until
+from tests.waiting import ask_until, wait_until
 
 
 def issue(plane: FakeControlPlane, directory: Path) -> Path:
@@ -88,11 +88,10 @@ async def test_a_renewed_certificate_is_shown_while_streams_go_on(gateway, plane
 
 
 async def until_shown_another(gateway: GatewayProcess, before: bytes) -> None:
-    for _ in range(200):
-        if await shown(gateway) != before:
-            return
-        await asyncio.sleep(0.05)
-    raise AssertionError("the old certificate is still shown")
+    async def asked() -> bool:
+        return await shown(gateway) != before
+
+    await ask_until(asked, what="another certificate is shown")
 
 
 async def test_a_worker_that_is_replaced_shows_what_the_one_before_it_did(gateway, tmp_path):

@@ -1,6 +1,5 @@
 """Looking at this machine's processes: what can't be seen is not taken for gone."""
 
-import asyncio
 import errno
 import os
 import resource
@@ -16,7 +15,7 @@ from llmgw.base import procfs
 from llmgw.base.errors import TimedOut
 from llmgw.base.system import SystemProcesses
 from llmgw.base.world import ProcessSeen
-from tests.waiting import wait_until
+from tests.waiting import ask_until, wait_until
 
 
 @contextmanager
@@ -110,10 +109,12 @@ async def test_a_process_whose_memory_hangs_keeps_nobody_from_seeing_the_others(
             await memories.of(children[0].pid)
         hanging.pids = set()
         hanging.let_go.set()
-        seen: set[int] = set()
-        async with asyncio.timeout(10):
-            while seen != {child.pid for child in children}:
-                seen = {one.pid for one in await memories.marked("LLMGW_TEST", mark)}
+
+        async def all_are_seen() -> bool:
+            seen = {one.pid for one in await memories.marked("LLMGW_TEST", mark)}
+            return seen == {child.pid for child in children}
+
+        await ask_until(all_are_seen)
     finally:
         for child in children:
             child.kill()
