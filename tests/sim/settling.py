@@ -1,7 +1,7 @@
 """What has to come about once nothing is broken any more: what runs is what is wanted."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from llmgw.control.nodes import holds
@@ -82,3 +82,18 @@ def _processes(sim: "Simulation", plane: Plane) -> Iterator[str]:
                 yield f"{name_of(engine)} runs on {node.name} and is not known"
             elif not engine.healthy:
                 yield f"{name_of(engine)} on {node.name} is not healthy ({engine.faulted})"
+
+
+def out_of_place(planes: Iterable[Plane | None], asked: set[str]) -> set[str]:
+    """Return the models that the leader refuses and that a higher priority was asked for.
+
+    What was started for a request may have taken the place of a lower priority.
+    """
+    found: set[str] = set()
+    for plane in (one for one in planes if one is not None and one.leader):
+        models = {one.model.name: one.model.profiles[0] for one in plane.catalog.entries()}
+        highest = max((models[one].priority for one in asked & models.keys()), default=0)
+        refusals = plane.last_plan.refusals if plane.last_plan is not None else ()
+        refused = {refusal.model for refusal in refusals} & models.keys()
+        found |= {one for one in refused if models[one].priority < highest}
+    return found

@@ -31,7 +31,7 @@ from tests.sim.paces import paced
 from tests.sim.replays import Replays
 from tests.sim.rules import Violation
 from tests.sim.rules_of_requests import RulesOfRequests
-from tests.sim.settling import not_settled
+from tests.sim.settling import not_settled, out_of_place
 from tests.sim.users import FIRST_BYTE, HELD_FOR, Users
 from tests.sim.watch import Watch
 
@@ -310,9 +310,7 @@ class Simulation:
         answers = [asyncio.ensure_future(self.users.ask(*one)) for one in asked]
         while not all(one.done() for one in answers):
             await self._seconds(1.0)
-        plans = [one.plane.last_plan for one in self.heads if one.plane and one.plane.leader]
-        # What was started for these requests may have taken the place of a lower priority.
-        out = {refusal.model for plan in plans if plan is not None for refusal in plan.refusals}
+        out = out_of_place((one.plane for one in self.heads), {model for _, model in asked})
         for (gateway, model), answer in zip(asked, answers, strict=True):
             if answer.result() != OK and not (answer.result() == UNAVAILABLE and model in out):
                 raise Violation(
