@@ -7,7 +7,9 @@ heartbeats' states of the probes for as long as it lasts.
 """
 
 import math
+import typing
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cache
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -21,6 +23,7 @@ from llmgw.model.node import Heartbeat, Inventory, ProbeState, Register
 
 log = get(__name__)
 
+_PLAIN: Final = frozenset({str, int, float, bool, bytes, type(None)})
 R = TypeVar("R", Heartbeat, Inventory, Register)
 Path = tuple[str, ...]
 LeftOut = dict[str, str]
@@ -134,15 +137,27 @@ def _check(record: msgspec.Struct) -> None:
 
 def _items(record: msgspec.Struct) -> int:
     total = 0
-    for name in record.__struct_fields__:
+    for name in _holding(type(record)):
         value = getattr(record, name)
-        if isinstance(value, tuple | dict):
-            total += len(value)
         if isinstance(value, tuple):
-            total += sum(_items(one) for one in value if isinstance(one, msgspec.Struct))
+            total += len(value)
+            if value and isinstance(value[0], msgspec.Struct):
+                total += sum(map(_items, value))
+        elif isinstance(value, dict):
+            total += len(value)
         elif isinstance(value, msgspec.Struct):
             total += _items(value)
     return total
+
+
+@cache
+def _holding(kind: type[msgspec.Struct]) -> tuple[str, ...]:
+    """Return the fields of a record that can hold lists or records."""
+    return tuple(
+        field.name
+        for field in msgspec.structs.fields(kind)
+        if not _PLAIN.issuperset(typing.get_args(field.type) or (field.type,))
+    )
 
 
 def _parts(record: msgspec.Struct, above: Path = ()) -> Iterator[tuple[Path, object]]:

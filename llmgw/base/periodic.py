@@ -52,13 +52,15 @@ class Periodic:
         self._run = run
         self._clock = clock
         self._wanted = False
-        self._pause: asyncio.Future[None] | None = None
+        self._resting: asyncio.Task[None] | None = None
+        """The task that waits between two passes."""
 
     def wake(self) -> None:
         """Ask for a pass now; several calls before it begins are one."""
         self._wanted = True
-        if self._pause is not None:
-            self._pause.cancel()
+        if self._resting is not None:
+            resting, self._resting = self._resting, None
+            resting.cancel()
 
     async def run_once(self) -> PassSeen:
         """Run one pass and return how it ended."""
@@ -83,23 +85,23 @@ class Periodic:
             await self._wait()
 
     async def _wait(self) -> None:
-        """Wait for the period's end, or for `wake`, which cancels the pause.
+        """Wait for the period's end, or for `wake`.
 
-        One task and no more: every probe of every agent waits like this for most of its time.
+        No task is made for it: every probe of every agent waits like this for most of its time.
         """
         if self._wanted:
             await asyncio.sleep(0)
             return
-        task = asyncio.current_task()
-        self._pause = asyncio.ensure_future(self._clock.sleep(self._period()))
+        task = self._resting = asyncio.current_task()
         try:
-            await self._pause
+            await self._clock.sleep(self._period())
         except asyncio.CancelledError:
-            # Its pause may have been cut short, or this task is being cancelled.
-            if task is None or task.cancelling() or not self._wanted:
+            # `wake` cut it short; somebody else may be cancelling this task besides.
+            woken = self._resting is None
+            if task is None or not woken or task.uncancel():
                 raise
         finally:
-            self._pause = None
+            self._resting = None
 
     def _note_failure(self, error: str, failure: Exception) -> None:
         first = self._failing_since is None

@@ -1,4 +1,8 @@
-"""Records to bytes and back. Whatever arrives is parsed by protobuf's C runtime first."""
+"""Records to bytes and back.
+
+What goes over the streams is written and read by protobuf's C runtime; what is said once when a
+machine joins is betterproto2's, after the C runtime has parsed it (docs/adr/0009).
+"""
 
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -41,6 +45,7 @@ GATEWAY: Final = Service(
     up=GatewayMessage,
     down=GatewayControl,
 )
+STREAMED: Final = (AgentMessage, AgentControl, GatewayMessage, GatewayControl)
 SERVICES: Final = {service.name: service for service in (AGENT, GATEWAY)}
 
 GET_AUTHORITY: Final = "/llmgw.v1.JoinService/GetAuthority"
@@ -60,8 +65,12 @@ def encode(record: msgspec.Struct) -> bytes:
     Raises:
         Unreadable: a value does not fit its field.
     """
-    if isinstance(record, AgentMessage) and record.heartbeat is not None:
-        return convert.to_fast(record).SerializeToString()
+    if isinstance(record, STREAMED):
+        try:
+            return convert.to_fast(record).SerializeToString()
+        except Unreadable:
+            convert.to_wire(record)  # slower, and says which field it is
+            raise
     return bytes(convert.to_wire(record))
 
 
@@ -70,17 +79,17 @@ def decode(data: bytes, record: type[R]) -> R:
 
     betterproto2 takes malformed messages for good ones and raises nearly anything on others. So the
     C runtime parses first, and betterproto2 sees what that one wrote again, without what it does
-    not know: every field of the type it should have, every choice made once. What agents say is
-    never betterproto2's: a message at the limit would take it ten seconds.
+    not know: every field of the type it should have, every choice made once. What comes over a
+    stream is never betterproto2's: a message at the limit would take it ten seconds.
 
     Raises:
         Unreadable: the bytes are not such a message, or it lacks what the record needs.
     """
     try:
         message = fast.message_class(record.__name__).FromString(data)
-        if record is AgentMessage:
-            if len(data) > SMALL:
-                fast.thin(message, LIST_MOST, ITEMS_MOST)
+        if record is AgentMessage and len(data) > SMALL:
+            fast.thin(message, LIST_MOST, ITEMS_MOST)
+        if record in STREAMED:
             return convert.to_record(message, record)
         message.DiscardUnknownFields()
         plain = convert.message_of(record).parse(message.SerializeToString())

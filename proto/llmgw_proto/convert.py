@@ -1,9 +1,8 @@
 """Records to messages and back, generically: one converter a type, compiled at its first use.
 
 A field that is added to a proto message and to the record of the same name needs nothing here.
-`shape` states the rules. Messages are betterproto2's, but for heartbeats, which never become one,
-and for all that agents say where it is read: `to_fast` and `to_record` go between records and the
-messages of protobuf's C runtime (`fast`).
+`shape` states the rules. Messages of streams are those of protobuf's C runtime (`fast`), between
+which and records `to_fast` and `to_record` go; all others are betterproto2's (docs/adr/0009).
 """
 # What a field holds is known from its record, at run time.
 # ruff: noqa: ANN401

@@ -1,4 +1,4 @@
-"""Records and the messages of protobuf's C runtime (upb): what heartbeats are, and what checks.
+"""Records and the messages of protobuf's C runtime (upb): what streams carry, and what checks.
 
 The message classes are made from the committed descriptors, so that any release of protobuf does.
 A record becomes nested dicts and one call of the message's constructor, which runs in C; a message

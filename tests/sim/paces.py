@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from llmgw.control.tasks import engines, expire, traffic
+from llmgw.control.tasks import engine_loads, engines, expire, quotas, traffic
 from llmgw.gateway import places, service, worker
 from llmgw.link import connect, listen
 from llmgw.link.guard import CONFIG
@@ -35,6 +35,7 @@ _PACES: tuple[tuple[Any, str, Any], ...] = (
     (card_use, "_WITH_CARDS", 50.0),
     (ports, "_WITH_PORTS", 50.0),
     (ports, "_WITHOUT_PORTS", 50.0),
+    (service, "COUNTS_PERIOD", 1.0),
     (service, "TABLE_PERIOD", 5.0),
     (worker, "PERIOD", 1.0),
     (places, "Channel", PipeChannel),
@@ -50,6 +51,8 @@ _PACES: tuple[tuple[Any, str, Any], ...] = (
     (engines, "EVERY", 5.0),
     (expire, "EVERY", 5.0),
     (traffic, "PERIOD", 10.0),
+    (quotas, "PERIOD", 5.0),
+    (engine_loads, "PERIOD", 2.0),
     (connect, "CONFIG", _KEEPALIVE),
     (listen, "CONFIG", _KEEPALIVE),
 )

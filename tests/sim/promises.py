@@ -9,6 +9,9 @@ import msgspec
 if TYPE_CHECKING:
     from tests.sim.simulation import Simulation
 
+WEIGHTS_MOST = 1 << 20
+"""Bytes that are read of a file: more than any of the simulator's has."""
+
 LEAD_LOADS = 5.0
 """Seconds after which whoever leads knows everything that was acknowledged before."""
 
@@ -18,10 +21,9 @@ def forgotten(sim: "Simulation") -> Iterator[str]:
     operator, memory = sim.operator, sim.memory
     if memory.settings.newest().version < operator.settings_version:
         yield f"version {operator.settings_version} of the settings was acknowledged and is lost"
-    models = {entry.model.name: entry for entry in memory.catalog.entries()}
     for name, version in operator.versions.items():
-        entry = models.get(name)
-        if entry is None or entry.version < version:
+        kept = memory.catalog.version(name)
+        if kept is None or kept < version:
             yield f"version {version} of model {name} was acknowledged and is lost"
 
 
@@ -46,11 +48,20 @@ def unknown_to_the_leader(sim: "Simulation") -> Iterator[str]:
 def broken_weights(sim: "Simulation") -> Iterator[str]:
     """Yield the sets of weights that count as whole and are not."""
     for node in sim.nodes:
-        for name in os.listdir(node.weights):  # noqa: PTH208 -- each ten seconds of each node
-            try:
-                marker = (node.weights / name / "llmgw.json").read_bytes()
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-            for file in msgspec.json.decode(marker)["files"]:
-                if (node.weights / name / file["name"]).read_bytes() not in sim.whole_weights:
+        weights = str(node.weights)
+        for name in os.listdir(weights):  # noqa: PTH208 -- each ten seconds of each node
+            marker = _bytes_of(f"{weights}/{name}/llmgw.json")
+            for file in msgspec.json.decode(marker)["files"] if marker is not None else ():
+                if _bytes_of(f"{weights}/{name}/{file['name']}") not in sim.whole_weights:
                     yield f"{node.name}: {file['name']} counts as whole and is not"
+
+
+def _bytes_of(path: str) -> bytes | None:
+    try:
+        file = os.open(path, os.O_RDONLY)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    try:
+        return os.read(file, WEIGHTS_MOST)
+    finally:
+        os.close(file)

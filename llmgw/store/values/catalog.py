@@ -18,6 +18,11 @@ class CatalogRows:
         """Return the catalog, by name."""
         return tuple(as_kept(self._versions[name][-1]) for name in sorted(self._present))
 
+    def version(self, name: str) -> int | None:
+        """Return a model's version; None: it is not in the catalog."""
+        now = self._now(name)
+        return None if now is None else now.version
+
     def put(self, model: Model, expected: int | None, actor: str, at: float) -> CatalogEntry:
         """Add or replace a model, when its version is the expected one and anything differs."""
         now = self._now(model.name)

@@ -170,3 +170,44 @@ async def test_one_that_wakes_itself_lets_others_run(clock: FakeClock):
             others += 1
             await asyncio.sleep(0)
     assert others >= 5
+
+
+async def test_whoever_cancels_it_as_it_is_woken_ends_it(clock: FakeClock) -> None:
+    async def act() -> str:
+        return "did it"
+
+    for wake_first in (True, False):
+        periodic = Periodic("p", lambda: 3600.0, act, clock)
+        task = asyncio.create_task(periodic.run_forever())
+        await settle()
+        for step in (periodic.wake, task.cancel) if wake_first else (task.cancel, periodic.wake):
+            step()
+        await asyncio.wait([task])
+        assert task.cancelled()
+        assert periodic.passes == 1
+
+
+async def test_a_wake_at_the_end_of_the_pause_is_one_pass_and_cancels_nothing_later(
+    clock: FakeClock,
+) -> None:
+    over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    class Pausing(FakeClock):
+        async def sleep(self, seconds: float) -> None:
+            await over
+
+    waited: list[int] = []
+
+    async def act() -> str:
+        await asyncio.sleep(0)
+        waited.append(1)
+        return "did it"
+
+    periodic = Periodic("p", lambda: 3600.0, act, Pausing())
+    async with running(periodic):
+        await settle()
+        over.set_result(None)
+        periodic.wake()
+        over = asyncio.get_running_loop().create_future()
+        await settle()
+        assert len(waited) == periodic.passes == 2

@@ -1,4 +1,4 @@
-"""Bytes become records or one error, whatever they are; heartbeats never become betterproto2."""
+"""Bytes become records or one error, whatever they are; a stream's are never betterproto2's."""
 
 import time
 
@@ -10,6 +10,7 @@ from llmgw.base.errors import Unreadable
 from llmgw.link import codec
 from llmgw.model.device import Device, DeviceSample
 from llmgw.model.fabric import NvlinkDomain, Port, PortCounter
+from llmgw.model.feed import Batch, Position
 from llmgw.model.link import (
     AgentControl,
     AgentMessage,
@@ -26,6 +27,7 @@ from llmgw_proto.wire.llmgw import v1
 
 TYPES = (AgentMessage, AgentControl, GatewayMessage, GatewayControl, JoinRequest)
 BEAT = AgentMessage(heartbeat=Heartbeat(sequence=7, devices=(DeviceSample(uuid="GPU-1"),)))
+BATCH = GatewayControl(batch=Batch(position=Position(epoch="e", number=4), topics=("keys",)))
 REGISTER = AgentMessage(register=Register(node="gpu-01", labels={"rack": "a"}))
 
 
@@ -52,18 +54,20 @@ def test_every_cut_message_is_refused_or_says_less(record):
             codec.decode(data[:size], AgentMessage)
 
 
-def test_a_heartbeat_is_neither_written_nor_read_by_betterproto2(monkeypatch):
+def test_what_goes_over_a_stream_is_neither_written_nor_read_by_betterproto2(monkeypatch):
     def never(*_, **__):
-        raise AssertionError("a heartbeat became a betterproto2 object")
+        raise AssertionError("a message of a stream became a betterproto2 object")
 
-    data = codec.encode(BEAT)
-    for message in (v1.AgentMessage, v1.Heartbeat, v1.DeviceSample):
+    said = (BEAT, REGISTER, BATCH, AgentControl(ping=Ping(number=1)))
+    written = [bytes(convert.to_wire(one)) for one in said]
+    for message in (v1.AgentMessage, v1.AgentControl, v1.GatewayMessage, v1.GatewayControl):
         monkeypatch.setattr(message, "__init__", never)
         monkeypatch.setattr(message, "parse", never)
-    assert codec.encode(BEAT) == data
-    assert codec.decode(data, AgentMessage) == BEAT
-    with pytest.raises(AssertionError):
-        codec.encode(REGISTER)
+    for one, data in zip(said, written, strict=True):
+        assert codec.decode(codec.encode(one), type(one)) == one
+        assert codec.decode(data, type(one)) == one
+        with pytest.raises(AssertionError):
+            convert.to_wire(one)
 
 
 def test_a_choice_made_twice_is_the_last_one_as_the_format_says():
