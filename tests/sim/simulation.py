@@ -98,7 +98,7 @@ class Simulation:
         self.loop = SimLoop()
         self.began = self.loop.time()
         self.coverage = Coverage()
-        self.watch = Watch(self.loop)
+        self.watch = Watch(self.loop, str(directory))
         self.rng = random.Random(f"{seed}/run")
         self.stormy = False
         self.network = Network(self.loop, random.Random(f"{seed}/network"))

@@ -5,7 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from llmgw.local.sim.loop import SimLoop
 from tests.sim.simulation import Options, simulate
+from tests.sim.watch import Watch
 
 ROOT = Path(__file__).parents[2]
 SEED, MINUTES = 7, 7
@@ -45,3 +47,13 @@ def test_a_seed_takes_the_same_steps_after_another_in_the_same_process():
 def test_another_seed_is_another_run():
     traces = {simulate(seed, Options(agents=4, seconds=120)).trace for seed in (1, 2, 3)}
     assert len(traces) == 3
+
+
+def test_where_weights_lie_is_no_part_of_the_trace():
+    traces = set()
+    for directory in ("/tmp/one", "/tmp/another"):
+        watch = Watch(SimLoop(), directory)
+        watch.note(f"0 B free below {directory}/node-000/w-1.partial")
+        watch.take("info", {"event": f"failed: 0 B free below {directory}/node-000/w-1.partial"})
+        traces.add(watch.trace.hexdigest())
+    assert len(traces) == 1

@@ -45,10 +45,12 @@ class Watch:
 
     Attributes:
         hear: called with each record.
+        directory: where weights lie: its name is another in each run, and no part of the trace.
         trace: a hash over what happened and when.
     """
 
     loop: SimLoop
+    directory: str = ""
     hear: Callable[[Said], None] = lambda _said: None
     trace: Any = field(default_factory=hashlib.sha256)
     last: deque[str] = field(default_factory=lambda: deque(maxlen=KEPT))
@@ -57,7 +59,7 @@ class Watch:
     def note(self, words: str) -> None:
         """Put something of the simulation's own into the trace."""
         at = self.loop.time()
-        self.trace.update(f"{at:.6f} {words}\n".encode())
+        self._trace(f"{at:.6f} {words}\n")
         self.last.append(f"{at:9.2f} -- {words}")
 
     def take(self, level: str, event: dict[str, Any]) -> None:
@@ -77,11 +79,16 @@ class Watch:
             words=words,
             fields=event,
         )
-        self.trace.update(f"{said.at:.6f} {said.who} {words}\n".encode())
+        self._trace(f"{said.at:.6f} {said.who} {words}\n")
         self.last.append(said.line())
         if isinstance(error, Exception) and not isinstance(error, LlmgwError):
             said.fields["fault"] = error
         self.hear(said)
+
+    def _trace(self, line: str) -> None:
+        if self.directory:
+            line = line.replace(self.directory, "")
+        self.trace.update(line.encode())
 
 
 _watching: list[Watch] = []
