@@ -84,8 +84,8 @@ class Events:
         for event in events.values():
             if event.id not in self._kept:
                 self._keep(event)
-            if event.id.isdecimal():
-                self._last = max(self._last, int(event.id))
+                if event.id.isdecimal():
+                    self._last = max(self._last, int(event.id))
 
     def add(
         self,

@@ -78,6 +78,9 @@ class SeenNode:
     sample: Sample | None = None
     told_liveness: str | None = None
     """The verdict that people were last told."""
+    _shown: tuple[Inventory, tuple[str, ...], Inventory] | None = field(default=None, repr=False)
+    """An inventory, what is wrong by it, and what is shown of it: asked for at each pass, and the
+    same from one change to the next."""
 
     def arrived(self, message: Register, arrival: Arrival) -> None:
         """Take what a new stream, and the first message on it, say of the node and its agent."""
@@ -123,11 +126,12 @@ class SeenNode:
     def record(self, now: float, lost_after: float) -> Node:
         """Return the node as people are shown it."""
         verdict = self.liveness(now, lost_after)
+        wrong, inventory = self._of_inventory()
         return Node(
             id=self.id,
             liveness=verdict,
             wish=self.wish,
-            health=(*self.troubles.values(), *self.fallen, *unhealthy(self.inventory)),
+            health=(*self.troubles.values(), *self.fallen, *wrong),
             connected=self.connected,
             address=self.address,
             peer=self.peer,
@@ -136,10 +140,17 @@ class SeenNode:
             labels=dict(self.labels),
             since=self._since(verdict, lost_after),
             last_heard=None if verdict == READY else self.last_heard(),
-            inventory=without_unseen(self.inventory),
+            inventory=inventory,
             certificate_ends=self.certificate_ends,
             certificate_begins=self.certificate_begins,
         )
+
+    def _of_inventory(self) -> tuple[tuple[str, ...], Inventory]:
+        """Return what is wrong with what it has, and what is shown of that."""
+        now = self.inventory
+        if self._shown is None or self._shown[0] is not now:
+            self._shown = (now, unhealthy(now), without_unseen(now))
+        return self._shown[1:]
 
     def last_heard(self) -> float | None:
         """Return when it was last heard, by an earlier control plane if not by this one."""

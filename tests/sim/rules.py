@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from llmgw.local.sim.engine import Engine
-from llmgw_agent.supervise.environment import shard_of
+from llmgw_agent.supervise.environment import SHARD, shard_of
 from tests.sim.coverage import Coverage
 
 if TYPE_CHECKING:
@@ -27,5 +28,10 @@ class Rules:
 
 def name_of(engine: Engine) -> str:
     """Return which shard an engine is, as people write it."""
-    replica, rank = shard_of(engine.seen.environ) or ("?", 0)
+    return _named(engine.seen.environ.get(SHARD, ""))
+
+
+@cache
+def _named(shard: str) -> str:
+    replica, rank = shard_of({SHARD: shard}) or ("?", 0)
     return f"{replica}/{rank}"

@@ -6,6 +6,7 @@ The kernel (sysfs, ibstatus) and libibumad (ibstat) name the same states differe
 import ipaddress
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from llmgw.model.fabric import Port
 from llmgw_agent.parse import plausible
@@ -114,6 +115,7 @@ def in_order(ports: Iterable[Port]) -> tuple[Port, ...]:
     return tuple(sorted(ports, key=lambda port: (counted(port.adapter), port.number)))
 
 
+@lru_cache(maxsize=1024)
 def counted(name: str) -> tuple[tuple[bool, int, str], ...]:
     """Return what to sort a name by so that its numbers count as numbers."""
     return tuple(

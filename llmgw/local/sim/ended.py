@@ -20,13 +20,16 @@ from llmgw.local.sim.loop import SimLoop
 def quiet_end() -> Iterator[None]:
     """Collect nothing within the block, and all that is left of it afterwards.
 
-    Collecting while a run goes on would cost and find little: what was killed is kept.
+    Collecting while a run goes on would cost and find little: what was killed is kept. What was
+    there before the run is not looked at afterwards either.
     """
     gc.disable()
+    gc.freeze()
     try:
         yield
     finally:
         _collect()
+        gc.unfreeze()
         gc.enable()
 
 

@@ -215,12 +215,12 @@ class SimLoop(asyncio.BaseEventLoop):
         """End a life where it stands: nothing of it runs any more."""
         life.over = True
         life.waiting = []
-        self._left += [task for task in self.tasks() if task.life is life]
+        self._left += self.tasks(life)
 
-    def tasks(self) -> "list[SimTask[Any]]":
-        """Return the tasks that are not done, in the order in which they were made."""
+    def tasks(self, life: Life | None = None) -> "list[SimTask[Any]]":
+        """Return the tasks that are not done, of one life or all, in the order of their making."""
         found = (task for task in asyncio.all_tasks(self) if isinstance(task, SimTask))
-        return sorted(found, key=hash)
+        return sorted((one for one in found if life in {None, one.life}), key=hash)
 
     def live(self, life: Life, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
         """Start a life with its first task; when that fails it is among `faults`."""
