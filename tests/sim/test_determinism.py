@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 from llmgw.local.sim.loop import SimLoop
@@ -52,8 +53,10 @@ def test_another_seed_is_another_run():
 def test_where_weights_lie_is_no_part_of_the_trace():
     traces = set()
     for directory in ("/tmp/one", "/tmp/another"):
-        watch = Watch(SimLoop(), directory)
-        watch.note(f"0 B free below {directory}/node-000/w-1.partial")
-        watch.take("info", {"event": f"failed: 0 B free below {directory}/node-000/w-1.partial"})
-        traces.add(watch.trace.hexdigest())
+        with closing(SimLoop()) as loop:
+            watch = Watch(loop, directory)
+            words = f"0 B free below {directory}/node-000/w-1.partial"
+            watch.note(words)
+            watch.take("info", {"event": f"failed: {words}"})
+            traces.add(watch.trace.hexdigest())
     assert len(traces) == 1
