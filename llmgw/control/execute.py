@@ -170,7 +170,7 @@ class Executor:
             case StartReplica():
                 self._fleet.shards.begin(step)
             case StopReplica():
-                self._fleet.shards.stopping(step.replica, step.words)
+                self._fleet.shards.stopping(step.replica, step.words, step.shards)
             case KeepReplica():
                 self._fleet.shards.going_on(step.replica)
 

@@ -1,6 +1,7 @@
 """Replicas that are given up: out of the routes, and then told to stop (REC-5)."""
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, field
 
 from llmgw.base.clock import Clock
 from llmgw.plan.records import Drain
@@ -10,14 +11,18 @@ SENT = 0.5
 changed each 0.25 s."""
 
 
+Shard = tuple[str, int]
+"""Node and rank."""
+
+
 @dataclass(slots=True)
 class _Given:
     """Times: monotonic seconds."""
 
     words: str
     since: float
-    told: float | None = None
-    """When its nodes were last told to stop it; None: they were not, or it was lost."""
+    told: dict[Shard, float] = field(default_factory=dict)
+    """When nodes were last told to stop its shards, as far as that may still be carried out."""
     ordered: bool = False
     """They were told at least once."""
 
@@ -36,15 +41,21 @@ class GivenUp:
         self._given[replica] = _Given(words, self._clock.monotonic())
         return True
 
-    def told(self, replica: str) -> bool:
-        """Note that the nodes of a replica that is given up are told to stop it.
+    def told(self, replica: str, shards: Collection[Shard]) -> bool:
+        """Note that nodes of a replica that is given up are told to stop shards of it.
 
-        Returns whether they are told for the first time.
+        Returns whether any is told for the first time.
         """
         given = self._given[replica]
         first, given.ordered = not given.ordered, True
-        given.told = self._clock.monotonic()
+        given.told |= dict.fromkeys(shards, self._clock.monotonic())
         return first
+
+    def returned(self, node: str) -> None:
+        """Count what a node was told as lost: it came back and says what it still runs."""
+        for one in self._given.values():
+            for shard in [shard for shard in one.told if shard[0] == node]:
+                del one.told[shard]
 
     def ordered(self, replica: str) -> bool:
         """Say whether its nodes were ever told to stop it: its shards may be gone then."""
@@ -73,8 +84,9 @@ class GivenUp:
                 words=one.words,
                 lasts=now - one.since,
                 settled=settled_until >= one.since + SENT,
-                told=one.told is not None,
+                told=bool(one.told),
                 told_before=one.ordered,
+                told_shards=tuple(sorted(one.told)),
             )
             for replica, one in sorted(self._given.items())
         )
@@ -83,5 +95,5 @@ class GivenUp:
         """Count what was told so many seconds ago as lost: it is told again."""
         now = self._clock.monotonic()
         for one in self._given.values():
-            if one.told is not None and now - one.told >= grace:
-                one.told = None
+            for shard in [shard for shard, at in one.told.items() if now - at >= grace]:
+                del one.told[shard]

@@ -4,7 +4,7 @@ What a live shard holds is held until its node says that it stopped or failed, o
 without it; a start that was sent holds what it was given from before it is sent (invariant 3).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache, partial
 
 from llmgw.base.clock import Clock
@@ -12,6 +12,7 @@ from llmgw.control.events import Events
 from llmgw.control.failures import FAILED_FOR, Failures
 from llmgw.control.feed import Feed
 from llmgw.control.givenup import GivenUp
+from llmgw.control.givenup import Shard as Told
 from llmgw.control.missing import Awaited, Missing, gone_from, missing
 from llmgw.control.nodes import Placed, SeenNode, ShardKey, holds
 from llmgw.control.pending import Pending, PendingStarts
@@ -106,6 +107,7 @@ class Shards:
     def replace(self, node: SeenNode, statuses: tuple[ShardStatus, ...]) -> None:
         """Apply everything that a node says it runs: what it does not name is gone."""
         node.listed = True
+        self.given_up.returned(node.id)
         told = {(one.replica, one.rank) for one in statuses}
         changed = {one.replica for one in statuses}
         for key, known in tuple(node.shards.items()):
@@ -191,12 +193,12 @@ class Shards:
         self.given_up.gone(replica)
         self._changed((replica,))
 
-    def stopping(self, replica: str, words: str) -> None:
-        """Note that a replica is being stopped, before its nodes are told."""
+    def stopping(self, replica: str, words: str, shards: Collection[Told]) -> None:
+        """Note that shards of a replica are being stopped, before their nodes are told."""
         if not self._there(replica):
             return
         self.given_up.add(replica, words)
-        if self.given_up.told(replica):
+        if self.given_up.told(replica, shards):
             self._changed((replica,))  # from now on its shards go one by one, as they should
 
     def unknown_there(self, node: str, replica: str, rank: int) -> None:

@@ -69,7 +69,7 @@ def of_several(wanted: Request, room: Room) -> tuple[Candidate, ...]:
     if group is None:
         refused = refusals(wanted, room)
         return tuple(Candidate(node=name, verdict=refused[name]) for name in sorted(refused))
-    seats = {seat.node: seat for seat in seated(group, room).seats}
+    seats = {seat.node: seat for seat in seated(group, room.spaces).seats}
     ranks = {member.node: rank for rank, member in enumerate(group.members)}
     found = []
     for name in sorted(room.spaces):

@@ -1,7 +1,8 @@
 """Gives what is missing its places: now, once others have gone, or not at all, and says why.
 
 Claims are met in order: the highest priority first; of one priority the least of every profile
-before what load asks for beyond it, so that a spare that gave way does not take its place back. A
+before what load asks for beyond it, and what is asked for before what only rests, so that what gave
+way does not take its place back; of those what is missing before what is outdated. A
 claim is met as a whole before the next one is looked at. What can't be started now keeps the place
 that it waits for, so that nobody of a lower priority is started there to go again at once:
 
@@ -12,57 +13,27 @@ What finds no place even so leaves all of them to the claims that follow.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 
 import msgspec
 
-from llmgw.plan.giveway import Key, Ways, candidates, least, outdated
+from llmgw.plan.claims import Claim, claims
+from llmgw.plan.giveway import Key, asked_of, candidates, outdated
 from llmgw.plan.placement.filters import fits
 from llmgw.plan.placement.place import Placement, find, placed_on, refuse
 from llmgw.plan.placement.rated import rated
+from llmgw.plan.placement.request import Request
 from llmgw.plan.placement.room import Room
 from llmgw.plan.places import Places
 from llmgw.plan.records import NEVER, Candidate, Refusal, Verdict
 from llmgw.plan.standing import Standing, least_useful_first
 from llmgw.plan.takeback import has_its_place, returning
 from llmgw.plan.wanted import Group
+from llmgw.plan.ways import Ways
 
 GiveUp = Callable[[Standing, str], None]
 """Lets a replica go, and says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A profile, and how many replicas of it are to have a place before the next claim is met."""
-
-    found: Group
-    target: int
-    least: bool
-    """They are no more than the least that it may have."""
-
-    @property
-    def key(self) -> Key:
-        """Return whose it is."""
-        return (self.found.model.name, self.found.profile.name)
-
-    @property
-    def order(self) -> tuple[int, bool]:
-        """Return what is met first; of equals the first by name."""
-        return (-self.found.profile.priority, not self.least)
-
-
-def claims(groups: Sequence[Group]) -> list[Claim]:
-    """Return all claims, in order."""
-    found = [
-        claim
-        for one in groups
-        for claim in (
-            Claim(one, min(one.wanted, least(one.profile)), least=True),
-            Claim(one, one.wanted, least=False),
-        )
-    ]
-    return sorted(found, key=lambda one: one.order)
 
 
 def fill(groups: Sequence[Group], places: Places, give_up: GiveUp) -> None:
@@ -74,13 +45,21 @@ def fill(groups: Sequence[Group], places: Places, give_up: GiveUp) -> None:
         give_up: lets an outdated replica go whose place its successor needs.
     """
     refused: set[Key] = set()
-    for _, alike in groupby(claims(groups), key=lambda one: one.order):
+    asked = asked_of(places.observed)
+    for _, alike in groupby(claims(groups, asked), key=lambda one: one.order):
         rank = list(alike)
         for claim in rank:
             take_back(claim, places)
         for claim in rank:
             if claim.key not in refused and not meet(claim, groups, places, give_up):
                 refused.add(claim.key)
+                places.unmet.add(claim.key)
+        for claim in rank:
+            if claim.key not in refused and may_roll(claim, places):
+                _Meeting(claim, groups, places, give_up).roll()
+        for claim in rank:
+            if claim.key not in refused and claim.all_there and claim.found.drained:
+                _Meeting(claim, groups, places, give_up).keep_for_drained()
 
 
 def take_back(claim: Claim, places: Places) -> None:
@@ -95,21 +74,23 @@ def take_back(claim: Claim, places: Places) -> None:
         going = one.replica.id in places.room.leaving
         if going and _missing(claim, places) and has_its_place(one.replica, places.future):
             words = f"{_asked(claim, places)}; it still serves, and was not told to stop"
-            places.go_on(one, words)
+            places.go_on(claim.found, one, words)
             places.claimed[claim.key] += 1
 
 
 def meet(claim: Claim, groups: Sequence[Group], places: Places, give_up: GiveUp) -> bool:
     """Meet one claim; return whether what follows of the same profile is to be looked at."""
-    found = claim.found
     if _missing(claim, places):
         take_back(claim, places)  # others gave way in this plan
-    if missing := _missing(claim, places):
-        return _Meeting(claim, groups, places, give_up).fill(missing)
-    goes = any(one.replica.id in places.room.leaving for one in found.old)
-    if found.to_replace and not (claim.least or places.claimed[claim.key] or goes):
-        _Meeting(claim, groups, places, give_up).roll()
-    return True
+    missing = _missing(claim, places)
+    return not missing or _Meeting(claim, groups, places, give_up).fill(missing)
+
+
+def may_roll(claim: Claim, places: Places) -> bool:
+    """Say whether an outdated replica is replaced now: nothing of its profile starts or goes."""
+    goes = any(one.replica.id in places.room.leaving for one in claim.found.old)
+    begun = _missing(claim, places) or places.claimed[claim.key] or goes
+    return bool(claim.found.to_replace and claim.rolls and not begun)
 
 
 def _missing(claim: Claim, places: Places) -> int:
@@ -139,6 +120,8 @@ class _Meeting:
         held = self._held
         self._past = replace(self._wanted, held_back=held.passed_over)
         self._again = replace(self._wanted, held_back=held.resting)
+        self._more = 0
+        """How many are to be placed after the next one."""
         self._full = False
         """Nothing more of it fits now."""
         self._waits: Refusal | None = None
@@ -153,25 +136,53 @@ class _Meeting:
 
     def fill(self, missing: int) -> bool:
         """Give as many replicas their places; return whether all have one."""
-        for _ in range(missing):
+        for more in reversed(range(missing)):
+            self._more = more
             if not self._met():
                 break
             self._places.claimed[self._key] += 1
         else:
             missing = 0
         self._say(for_good=missing > 0)
-        if self._cleared > 1 and self._find(self._places.future) is not None:
-            self._places.more_than_needed = True
+        self._look_for_more()
         return not missing
 
     def roll(self) -> None:
-        """Start one that takes the place of an outdated one, or make room for it."""
+        """Start one that takes the place of an outdated one, or make room for it.
+
+        Others give way to the successor of one on a draining node: that goes on until it serves,
+        and nothing of its own can make room. One that the catalog outdated gives its own place up.
+        """
         if self._start_or_wait():
             self._say(for_good=False)
+        elif self._found.drained:
+            self._say(for_good=not self._reserve())
+            self._look_for_more()
         elif self._make_room():
             self._book_later()
         else:
             self._say(for_good=True)
+
+    def keep_for_drained(self) -> None:
+        """Keep the places of those that leave drained nodes one after the other, as far as any fit.
+
+        A lower claim that started there would have to go again when their turn comes.
+        """
+        for _ in range(self._places.to_follow(self._found)):
+            placement = self._find(self._places.room)
+            if placement is None:
+                return
+            self._places.keep(self._wanted, placement)
+            self._places.keep_later(self._wanted, placement)
+
+    def _look_for_more(self) -> None:
+        """Note when those that give way may leave room for more than they give way to.
+
+        Of several nodes others may be best once they have gone.
+        """
+        several = self._cleared and self._wanted.profile.nodes > 1
+        if several or (self._cleared > 1 and self._find(self._places.future) is not None):
+            self._places.unsettled = True
 
     def _met(self) -> bool:
         """Give one its place: past the nodes on which it failed too often, then on them too."""
@@ -194,8 +205,7 @@ class _Meeting:
                  if fits(self._wanted, room.spaces[n])]  # fmt: skip
         if not there:
             return False
-        several = self._wanted.profile.nodes > 1
-        kept = self._find(room) if several else placed_on(self._wanted, room.spaces[there[0]])
+        kept = self._kept_on(there)
         if kept is None:
             return False
         self._places.keep(self._wanted, kept)
@@ -207,6 +217,14 @@ class _Meeting:
             words=waiting[there[0]].words,
         )
         return True
+
+    def _kept_on(self, nodes: Sequence[str]) -> Placement | None:
+        """Return a place on the first of some nodes: of several nodes one that has it too."""
+        room = self._places.room
+        if self._wanted.profile.nodes == 1:
+            return placed_on(self._wanted, room.spaces[nodes[0]])
+        found = (find(replace(self._wanted, among=node), room) for node in nodes)
+        return next((one for one in found if one is not None), None)
 
     def _start(self, *, past: bool = False) -> bool:
         placement = None if self._full else self._find(self._places.room, past=past)
@@ -230,7 +248,7 @@ class _Meeting:
     def _make_way(self, *, past: bool) -> bool:
         """Let others give way; never while many nodes are lost, nor to what fails (`backoff`)."""
         held, ways = self._held, self._asked_ways()
-        if ways is None:
+        if ways is None or self._key in self._places.denied:
             return False
         self._patient = bool(held.patience)
         if held.waiting or held.asks_nobody:
@@ -265,7 +283,8 @@ class _Meeting:
         failed = {**held.waiting, **held.passed_over}
         hang = {shard.node for one in self._found.hang for shard in one.replica.shards}
         there = outdated(self._found, leaving, failed.keys() | hang)
-        if not there or any(one.replica.id in leaving for one in self._found.old):
+        goes = any(one.replica.id in leaving for one in self._found.old)
+        if not there or goes or self._key in self._places.denied:
             return False
         ways = Ways(self._wanted, there, self._places.future)
         way = ways.find(failed)
@@ -274,12 +293,13 @@ class _Meeting:
         for one in way.gives_way:
             self._give_up(one.standing, f"{one.standing.outdated}; there is no room for both")
         ways.take(way)
-        self._places.let_go(way)
+        self._places.roll(self._found, way)
         self._keep_later(way.placement)
         return True
 
     def _keep_later(self, placement: Placement) -> None:
         self._places.keep_later(self._wanted, placement)
+        self._places.unmet.add(self._key)
         self._later.append(placement)
 
     def _book_later(self) -> None:
@@ -292,6 +312,8 @@ class _Meeting:
         While all only wait, the words are those of the room without the places kept for them.
         """
         if for_good:
+            self._places.refused.add(self._key)
+            self._places.unmet.add(self._key)
             self._book_later()
         if for_good or self._later:
             refusal = refuse(self._again, self._places.room)
@@ -305,10 +327,14 @@ class _Meeting:
 
     def _find(self, room: Room, *, past: bool = False) -> Placement | None:
         """Place past the nodes that failed too often; on them only when nothing else fits."""
-        found = find(self._past, room)
+        found = find(self._of_several(self._past), room)
         if found is None and not past and len(self._held.resting) < len(self._held.passed_over):
-            found = find(self._again, room)
+            found = find(self._of_several(self._again), room)
         return found
+
+    def _of_several(self, wanted: Request) -> Request:
+        """Return a request that leaves room for the groups of those that follow."""
+        return replace(wanted, more=self._more) if wanted.profile.nodes > 1 else wanted
 
     def _never(self) -> frozenset[str]:
         """Return the nodes on which nobody's leaving helps."""

@@ -14,6 +14,11 @@ what is wanted comes to rest, however requests are spread and whatever is made o
 As long as nothing was too much yet, waiting takes a replica to have enough with `concurrency`
 requests and `queued` that wait; where the profile does not say its concurrency, one replica less is
 tried at a time, while nothing waits.
+
+The other two say by themselves when fewer are enough, so that nothing of theirs is remembered; but
+that engines together make more tokens the fewer they are, where requests are spread badly. When
+fewer were tried, and proved too few for no more requests within `TRIED`, requests count as above
+for `AGAIN`.
 """
 
 import math
@@ -23,8 +28,20 @@ from dataclasses import dataclass
 from llmgw.model.catalog import Profile, Scaling
 from llmgw.plan.words import counted
 
-Full = tuple[int, int]
-"""Requests, and the number of replicas on which they were too many."""
+TRIED = 300.0
+"""Seconds within which more must be wanted again for it to be said that fewer were too few."""
+AGAIN = 86_400.0
+"""Seconds after which fewer are tried again where the load may have changed unseen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Full:
+    """Requests, and the number of replicas on which they were too many."""
+
+    work: int
+    replicas: int
+    until: float | None = None
+    """For how long that counts, monotonic seconds; None: for as long as it is remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +85,45 @@ def need(profile: Profile, use: Use, wanted: int, full: Full | None) -> tuple[in
     """
     needed, why = max(_needs(profile, use, wanted, full), key=lambda one: one[0])
     if full is not None and use.work:
-        work, replicas = full
-        least = min(wanted, use.work * replicas // work + 1)
+        least = min(wanted, use.work * full.replicas // full.work + 1)
         if least > needed:
-            many = counted(replicas, "replica")
-            return least, f"{many} had too much with {counted(work, 'request')}"
+            many = counted(full.replicas, "replica")
+            return least, f"{many} had too much with {counted(full.work, 'request')}"
     return needed, why
+
+
+def too_much(
+    full: Full | None, profile: Profile, use: Use, now: float, *, tried: int | None
+) -> Full | None:
+    """Return what is known to be too much once a replica is added.
+
+    Args:
+        full: what was known so far.
+        profile: whose scaling it is.
+        use: what its replicas have to do.
+        now: monotonic seconds.
+        tried: how many requests there were when fewer replicas were tried; None: they were not,
+            or were enough for `TRIED`.
+    """
+    if not use.work or not use.ready:
+        return full
+    if _too_many_wait(profile, use):
+        return Full(work=use.work, replicas=use.ready)
+    if tried is not None and use.work <= tried:
+        return Full(work=use.work, replicas=use.ready, until=now + AGAIN)
+    return full
+
+
+def still(full: Full | None, now: float) -> Full | None:
+    """Return what is known to be too much, unless its time is over."""
+    over = full is not None and full.until is not None and full.until <= now
+    return None if over else full
+
+
+def _too_many_wait(profile: Profile, use: Use) -> bool:
+    """Say whether more wait than the replicas that serve may have waiting."""
+    queued = rule_of(profile).queued
+    return queued is not None and _waiting(use) > queued * use.ready
 
 
 def _needs(profile: Profile, use: Use, wanted: int, full: Full | None) -> Iterator[tuple[int, str]]:
@@ -98,14 +148,13 @@ def _for_what_waits(profile: Profile, queued: int, use: Use, wanted: int, full: 
 
     None is added while one that is wanted does not serve yet: what waits is what it is for.
     """
-    waiting = _waiting(use)
-    if waiting > queued * use.ready:
+    if _too_many_wait(profile, use):
         return wanted + 1 if use.ready >= wanted else wanted
     if full is not None or not use.work:
         return 0
     if profile.concurrency is not None:
         return min(wanted, math.ceil(use.work / (profile.concurrency + queued)))
-    return wanted if waiting else wanted - 1
+    return wanted if _waiting(use) else wanted - 1
 
 
 def _waiting(use: Use) -> int:

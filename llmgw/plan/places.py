@@ -1,10 +1,10 @@
 """What one plan gives out: who starts where, who goes for whom, and what is kept for later."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from llmgw.plan.backoff import HeldBack, held_back
-from llmgw.plan.giveway import Key, Way, after
+from llmgw.plan.giveway import Key
 from llmgw.plan.placement.place import Placement, book
 from llmgw.plan.placement.request import Request, request
 from llmgw.plan.placement.room import Room
@@ -21,6 +21,7 @@ from llmgw.plan.standing import Standing
 from llmgw.plan.start import start
 from llmgw.plan.takeback import hold
 from llmgw.plan.wanted import Group
+from llmgw.plan.ways import Way, after
 from llmgw.plan.weights_known import WeightsKnown
 
 
@@ -33,6 +34,7 @@ class Places:
     Args:
         leaving: replicas that go already.
         new_id: makes a replica's id from its model's name; asked again when one is taken.
+        denied: profiles that nobody goes for in this plan.
     """
 
     def __init__(
@@ -42,7 +44,9 @@ class Places:
         now: float,
         leaving: Iterable[str],
         new_id: Callable[[str], str],
+        denied: Collection[Key] = (),
     ) -> None:
+        self.denied = denied
         self.desired = desired
         self.observed = observed
         self.room = Room(observed, leaving)
@@ -54,8 +58,16 @@ class Places:
         self.yields: list[EvictReplica | PreemptReplica] = []
         self.starts: list[StartReplica] = []
         self.refusals: list[Refusal] = []
-        self.more_than_needed = False
-        """What gives way frees room for more than it gives way to: some of it may stay."""
+        self.rolled: dict[str, Key] = {}
+        """Outdated ones that go so that successors have their places, and of which profile."""
+        self.found: Counter[Key] = Counter()
+        """How many replicas of each profile have a place by this plan, successors among them."""
+        self.unmet: set[Key] = set()
+        """Profiles of which a replica waits for others to go, or was refused."""
+        self.refused: set[Key] = set()
+        """Profiles of which a replica was refused."""
+        self.unsettled = False
+        """What gives way frees room for others than it gives way to, or more than is needed."""
         self._now = now
         self._new_id = new_id
         self._ids = {replica.id for replica in observed.replicas}
@@ -77,6 +89,14 @@ class Places:
         """
         gone = {step.replica for step in self.yields} | (self._given_up - self.stays)
         return sum(one.replica.id not in gone for one in found.counting)
+
+    def to_follow(self, found: Group) -> int:
+        """Return how many that serve on drained nodes have no successor by this plan or before."""
+        leaving = self.room.leaving
+        on_drained = sum(one.serves and one.on_draining and one.replica.id not in leaving
+                         for one in found.old)  # fmt: skip
+        good = sum(one.replica.id not in leaving for one in found.good)
+        return max(0, min(on_drained, found.wanted - good - self.found[found.key]))
 
     def too_many(self, found: Group) -> list[Standing]:
         """Return the replicas as wanted that this plan gave up, and that may stay nevertheless."""
@@ -103,6 +123,7 @@ class Places:
         while replica in self._ids:
             replica = self._new_id(found.model.name)
         self._ids.add(replica)
+        self.found[found.key] += 1
         book(replica, wanted, placement, self.room)
         if self._future is not None:
             book(replica, wanted, placement, self._future)
@@ -117,11 +138,13 @@ class Places:
 
     def keep_later(self, wanted: Request, placement: Placement) -> None:
         """Keep a place from the moment on at which everything that goes has gone."""
+        self.found[wanted.model.name, wanted.profile.name] += 1
         if self._future is not None:
             book(_waiting(wanted), wanted, placement, self._future, waits=True)
 
-    def go_on(self, one: Standing, words: str) -> None:
+    def go_on(self, found: Group, one: Standing, words: str) -> None:
         """Let a replica that was given up go on."""
+        self.found[found.key] += 1
         self._leave_its_place(one)
         self.keeps.append(KeepReplica(replica=one.replica.id, words=words))
 
@@ -136,15 +159,26 @@ class Places:
         self.room.leaving.discard(one.replica.id)
         self.room.booked += [shard.node for shard in one.replica.shards]
 
-    def let_go(self, way: Way) -> None:
+    def roll(self, found: Group, way: Way) -> None:
+        """Note that outdated ones of a profile go so that a successor has their place.
+
+        From then on the profile lacks them, and others may have to give way to it.
+        """
+        to = found.key
+        self.unsettled = True
+        self.rolled |= dict.fromkeys((one.replica for one in way.gives_way), to)
+        self._let_go(way, to)
+
+    def _let_go(self, way: Way, to: Key) -> None:
         """Note that replicas go; their nodes are looked at again."""
+        self.unsettled |= not self.unmet <= {to}
         for one in way.gives_way:
             self.room.leaving.add(one.replica)
             self.room.booked += sorted(one.nodes & self.room.spaces.keys())
 
     def give_way(self, found: Group, way: Way) -> None:
         """Evict and pre-empt for a profile."""
-        to = (found.model.name, found.profile.name)
+        to = found.key
         above = f"{found.model.name} (priority {found.profile.priority})"
         for one in way.gives_way:
             name, priority = one.replica, one.group.profile.priority
@@ -154,7 +188,7 @@ class Places:
             else:
                 words = f"its priority is {priority}, and {above} can't be placed otherwise"
                 self.yields.append(PreemptReplica(replica=name, gives_way_to=to, words=words))
-        self.let_go(way)
+        self._let_go(way, to)
 
 
 def _waiting(wanted: Request) -> str:

@@ -8,9 +8,8 @@ leaves the routes, and is stopped by a later plan when what it has begun is done
 be taken back. What goes is decided here, what is missing in `filling`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
 
 from llmgw.model.catalog import Model, Profile
 from llmgw.model.node import READY
@@ -20,12 +19,22 @@ from llmgw.model.shard import READY as SHARD_READY
 from llmgw.plan.blind import is_blind, nothing_too_many, refusals
 from llmgw.plan.drain import hanging, may_stop
 from llmgw.plan.filling import fill
+from llmgw.plan.giveway import Key
 from llmgw.plan.imagine import given_up
 from llmgw.plan.placement.request import request
 from llmgw.plan.placement.room import Room
 from llmgw.plan.placement.scores import total
 from llmgw.plan.places import Places
-from llmgw.plan.records import Desired, DrainReplica, Observed, Plan, Step, StopReplica
+from llmgw.plan.records import (
+    Desired,
+    DrainReplica,
+    EvictReplica,
+    Observed,
+    Plan,
+    PreemptReplica,
+    Step,
+    StopReplica,
+)
 from llmgw.plan.returned import Worth
 from llmgw.plan.sentence import sentence, waits_to_settle
 from llmgw.plan.standing import Nodes, Standing, live_shards
@@ -55,8 +64,8 @@ def reconcile(
         return Plan(number=number, parent=parent, sentence=waits_to_settle(observed))
     done = _Pass(desired, observed, now, new_id)
     done.run()
-    if done.places.more_than_needed:
-        done.spare_some()
+    if done.places.unsettled:
+        done = done.settled()
     refused = tuple(done.places.refusals)
     return Plan(
         number=number,
@@ -67,6 +76,13 @@ def reconcile(
     )
 
 
+Given = dict[EvictReplica | PreemptReplica | DrainReplica, Key]
+"""Who goes so that another has a place, and which profile is to have it."""
+
+SETTLING = 8
+"""How often a pass in which some give way is decided anew, at most."""
+
+
 @dataclass
 class _Pass:
     """One pass under way: gives up what is too much first, then places what is missing."""
@@ -75,6 +91,8 @@ class _Pass:
     observed: Observed
     now: float
     new_id: Callable[[str], str]
+    denied: Collection[Key] = ()
+    """Profiles that nobody goes for."""
     stops: list[StopReplica] = field(default_factory=list)
     drains: list[DrainReplica] = field(default_factory=list)
 
@@ -86,6 +104,7 @@ class _Pass:
             lost_for={r.node.id: r.lost_for for r in observed.nodes if r.lost_for is not None},
             lost_together=lost.nodes if lost is not None else (),
         )
+        self.told = {one.replica: frozenset(one.told_shards) for one in observed.drains}
         self.hanging = hanging(observed.drains, self.desired.settings.reconcile.drain_limit)
         self.wants = {(one.model, one.profile): one for one in self.desired.wants}
         self._stop_drained()
@@ -96,28 +115,98 @@ class _Pass:
             for one, words in stops(found, self.nodes, worth):
                 self._give_up(one, words)
         self._stop_rest()
-        self.places = Places(self.desired, observed, self.now, self._leaving(), self.new_id)
+        self.places = Places(
+            self.desired, observed, self.now, self._leaving(), self.new_id, self.denied
+        )
         if lost is not None and lost.blind:
             self.places.refusals += refusals(self.groups, lost)
             return  # what is missing may run where nobody can be asked
         fill(self.groups, self.places, self._give_up)
 
-    def spare_some(self) -> None:
-        """Let those stay that the next plan would take back.
+    def settled(self) -> "_Pass":
+        """Return the pass after which the next plan finds nothing else to do.
 
-        Ways are found one after the other: the last may free enough for what the first was for.
+        Who gives way is found claim by claim: the last to go may free enough for what the first was
+        for, or for a claim that waits or was refused before. So all is decided anew, as the next
+        plan would, with those who give way on their way out: who is not needed stays, and nothing
+        is started that would only have to go again.
         """
-        gone = [step.replica for step in self.places.yields]
-        numbers = count()
-        then = _Pass(
-            self.desired,
-            given_up(self.observed, gone),
-            self.now,
-            lambda name: f"{name}-{next(numbers)}",
-        )
+        given, denied, drains = self.gives_way, frozenset[Key](), self._drained
+        for _ in range(SETTLING):
+            then = self._next(given, drains, denied)
+            back = {step.replica for step in then.places.keeps}
+            drained = [step for step in drains if step.replica not in back]
+            stay = {step: to for step, to in given.items() if step.replica not in back}
+            if stay != given or then.gives_way or drained != drains:
+                given, drains = stay | then.gives_way, drained
+            elif (less := self._needed(given, drains, then, denied)) == given:
+                if (
+                    given == self.gives_way
+                    and drains == self._drained
+                    and self.starts == then.starts
+                ):
+                    return self
+                then.places.yields += [one for one in given if not isinstance(one, DrainReplica)]
+                then.drains += [*drains, *(one for one in given if isinstance(one, DrainReplica))]
+                return then
+            else:
+                denied |= {to for step, to in given.items() if step not in less}
+                given = less
+        return self
+
+    @property
+    def starts(self) -> Sequence[tuple[str, str, tuple[tuple[str, tuple[str, ...]], ...]]]:
+        """Return what is started and where, whatever it is called."""
+        return [
+            (step.model, step.profile, tuple((one.node, one.spec.devices) for one in step.shards))
+            for step in self.places.starts
+        ]
+
+    @property
+    def gives_way(self) -> Given:
+        """Return those that go for others by this plan, and the profile that they go for."""
+        places, rolled = self.places, self.places.rolled
+        own = {one: rolled[one.replica] for one in self.drains if one.replica in rolled}
+        return {one: one.gives_way_to for one in places.yields} | own
+
+    @property
+    def _drained(self) -> Sequence[DrainReplica]:
+        """Return what is given up for nobody: it goes whoever else does."""
+        places = self.places
+        other = places.stays | places.rolled.keys()
+        return [one for one in self.drains if one.replica not in other]
+
+    def _next(
+        self, given: Given, drains: Sequence[DrainReplica], denied: Collection[Key]
+    ) -> "_Pass":
+        """Return the pass that comes next when only these were given up."""
+        gone = [step.replica for step in (*given, *drains)]
+        observed = given_up(self.observed, gone)
+        then = _Pass(self.desired, observed, self.now, self.new_id, denied=denied)
         then.run()
-        back = {step.replica for step in then.places.keeps}
-        self.places.yields = [one for one in self.places.yields if one.replica not in back]
+        return then
+
+    def _needed(
+        self,
+        given: Given,
+        drains: Sequence[DrainReplica],
+        then: "_Pass",
+        denied: Collection[Key],
+    ) -> Given:
+        """Return those without whom what they go for has fewer places.
+
+        Where a higher claim gets the room that somebody else's leaving makes, nobody goes for that.
+        """
+        claims, before = set(given.values()), then.places.found
+        few = len(given) <= SETTLING
+        for to in sorted(claims if few else claims & then.places.refused):
+            mine = [step for step, other in given.items() if other == to]
+            for gone in (mine, *([one] for one in mine if few)):
+                less = {step: other for step, other in given.items() if step not in gone}
+                found = self._next(less, drains, claims | set(denied)).places.found
+                if all(found[one] >= before[one] for one in claims):
+                    return less
+        return given
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -202,11 +291,13 @@ class _Pass:
         limit = self.desired.settings.reconcile.drain_limit
         for drain in self.observed.drains:
             replica = by_id.get(drain.replica)
-            if replica is None or drain.told or replica.state != DRAINING:
+            if replica is None or replica.state != DRAINING:
                 continue
             why = may_stop(drain, loads.get(drain.replica), limit)
             if why is not None:
                 self._stop_shards(replica, f"{drain.words}; {why}")
+            elif drain.told_before:
+                self._stop_shards(replica, drain.words)
 
     def _stop_rest(self) -> None:
         """Stop what is left of replicas of which a shard failed (REC-10)."""
@@ -216,13 +307,19 @@ class _Pass:
                 self._stop_shards(replica, words)
 
     def _stop_shards(self, replica: Replica, words: str) -> None:
-        """Stop the shards that may run on nodes that can be told; once a plan."""
+        """Stop the shards that may run on nodes that can be told; once a plan.
+
+        Not those that their nodes were told to stop, and have the time to.
+        """
         if any(step.replica == replica.id for step in self.stops):
             return
+        told = self.told.get(replica.id, frozenset())
         shards = tuple(
             (shard.node, shard.rank)
             for shard in live_shards(replica)
-            if (node := self.nodes.by_id.get(shard.node)) is not None and node.liveness == READY
+            if (node := self.nodes.by_id.get(shard.node)) is not None
+            and node.liveness == READY
+            and (shard.node, shard.rank) not in told
         )
         if shards:
             self.stops.append(StopReplica(replica=replica.id, shards=shards, words=words))
@@ -230,4 +327,5 @@ class _Pass:
     def _leaving(self) -> set[str]:
         going = {one.id for one in self.observed.replicas if one.state in LEAVING}
         going |= {one.replica for one in self.stops} | {one.replica for one in self.drains}
+        going |= {one.replica for one in self.observed.drains if one.told_before}
         return going - self.hanging

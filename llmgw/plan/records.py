@@ -94,6 +94,8 @@ class Drain(Record, frozen=True, kw_only=True):
     """Its nodes were told to stop it, and have the time to say that they did."""
     told_before: bool = False
     """They were told at least once, however long ago."""
+    told_shards: tuple[tuple[str, int], ...] = ()
+    """(node, rank) of those that `told` is said of."""
 
 
 class Load(Record, frozen=True, kw_only=True):

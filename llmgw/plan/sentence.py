@@ -61,15 +61,21 @@ def sentence(
         if told:
             parts.append(f"{verb} " + some(told, f"; {verb} "))
     if refusals:
-        parts.append(
-            "can't place " + some([f"{r.model}: {r.words}" for r in refusals], "; can't place ")
-        )
+        parts.append("can't place " + some(_refused(refusals), "; can't place "))
     hangs = sorted(hanging(observed.drains, desired.settings.reconcile.drain_limit) & where.keys())
     if hangs:
         there = [f"{name} on {_nodes(where[name])}" for name in hangs]
         does = "does" if len(hangs) == 1 else "do"
         parts.append(f"{some(there)} {does} not end although told to stop: not waited for")
     return "; ".join(parts) or _nothing(desired, observed)
+
+
+def _refused(refusals: Sequence[Refusal]) -> list[str]:
+    """Return who can't be placed and why; a reason that several share is said once."""
+    by_words: dict[str, dict[str, None]] = {}
+    for one in refusals:
+        by_words.setdefault(one.words, {})[one.model] = None
+    return [f"{some(list(models))}: {words}" for words, models in by_words.items()]
 
 
 def _held_back(lost: MassLoss) -> str:

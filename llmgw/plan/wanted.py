@@ -38,6 +38,11 @@ class Group:
     """Those in `leaving` that don't end, so that nobody waits for them."""
 
     @property
+    def key(self) -> tuple[str, str]:
+        """Return its model and profile."""
+        return (self.model.name, self.profile.name)
+
+    @property
     def asked(self) -> str:
         """Return how many are wanted and why, for a sentence."""
         return f"{self.wanted} wanted" + (f" ({self.why})" if self.why else "")
@@ -62,6 +67,11 @@ class Group:
         """Return how many may be started now to take the place of old ones: one at a time."""
         begun = self.underway or not any(not one.waited_for for one in self.old)
         return int(len(self.good) < self.wanted and not begun and not self.missing)
+
+    @property
+    def drained(self) -> bool:
+        """Say whether one that serves is to leave a node that is drained: it is replaced first."""
+        return any(one.serves and one.on_draining for one in self.old)
 
     @property
     def underway(self) -> bool:

@@ -64,7 +64,7 @@ def find(request: Request, room: Room) -> Placement | None:
     """Return where one more replica goes; None, without asking why, when it can't be placed."""
     if request.profile.nodes > 1:
         group = find_group(request, room)
-        return seated(group, room) if group is not None else None
+        return seated(group, room.spaces) if group is not None else None
     name = best(request, room)
     return placed_on(request, room.spaces[name]) if name is not None else None
 
@@ -74,11 +74,11 @@ def placed_on(request: Request, space: Space) -> Placement:
     return Placement(seats=(_seat(request, space),), scores=scores(request, space))
 
 
-def seated(group: Group, room: Room) -> Placement:
+def seated(group: Group, spaces: Mapping[str, Space]) -> Placement:
     """Return what the nodes of a group give to a replica."""
     seats, found = [], dict[str, int]()
     for member in group.members:
-        space, there = room.spaces[member.node], member.attachment
+        space, there = spaces[member.node], member.attachment
         seats.append(_seat(group.request, space, there.adapters or None, there.ports))
         for rule, score in scores(group.request, space).items():
             found[rule] = min(score, found.get(rule, 100))

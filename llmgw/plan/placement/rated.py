@@ -5,9 +5,9 @@ What they are worth is the same for all alike requests, and worked out once for 
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from llmgw.plan.placement.filters import first_refusal, needed
+from llmgw.plan.placement.filters import Filter, first_refusal, fits, needed
 from llmgw.plan.placement.rank import Ranking
 from llmgw.plan.placement.request import Request
 from llmgw.plan.placement.room import Room, Space
@@ -33,7 +33,7 @@ def best(request: Request, room: Room) -> str | None:
         found.append((-stranger[0], stranger[1]))
     for name in known:
         space = room.spaces[name]
-        if _turned_away(request, space) is None:
+        if name not in request.held_back and fits(request, space):
             found.append((-total(request, space), name))
     return min(found)[1] if found else None
 
@@ -46,6 +46,16 @@ def rated(request: Request, room: Room) -> dict[str, int | Verdict]:
         refused = _turned_away(request, space)
         found[name] = total(request, space) if refused is None else refused
     return found
+
+
+def worths(request: Request, room: Room) -> dict[str, int]:
+    """Return what those nodes are worth that can take one shard; no words are made for others."""
+    found: dict[str, int | None] = dict(_strangers(request, room).worths())
+    for name in _known(request, room):
+        space = room.spaces[name]
+        may = name not in request.held_back and fits(request, space)
+        found[name] = total(request, space) if may else None
+    return {name: worth for name, worth in found.items() if worth is not None}
 
 
 def _turned_away(request: Request, space: Space) -> Verdict | None:
@@ -67,14 +77,27 @@ def _strangers(request: Request, room: Room) -> Ranking:
     return _ranking(room, request.shape(), alike, total_of_stranger)
 
 
+@dataclass(frozen=True, slots=True)
+class _Rates:
+    """What nodes are worth for one request; see `Ranking`."""
+
+    request: Request
+    score: _Worth
+    filters: tuple[Filter, ...]
+
+    def worth(self, space: Space) -> int | None:
+        if not fits(self.request, space, self.filters):
+            return None
+        return self.score(self.request, space)
+
+    def refusal(self, space: Space) -> Verdict:
+        found = first_refusal(self.request, space, self.filters)
+        assert found is not None, "asked of a node that fits"  # noqa: S101
+        return found
+
+
 def _ranking(room: Room, key: object, request: Request, worth: _Worth) -> Ranking:
     ranking = room.kept.get(key)
     if not isinstance(ranking, Ranking):
-        filters = needed(request)
-
-        def rate(space: Space) -> int | Verdict:
-            refused = first_refusal(request, space, filters)
-            return worth(request, space) if refused is None else refused
-
-        ranking = room.kept[key] = Ranking(room, rate)
+        ranking = room.kept[key] = Ranking(room, _Rates(request, worth, needed(request)))
     return ranking

@@ -31,6 +31,10 @@ class Request:
     """Nodes that are turned away beforehand, after failed starts there."""
     device_memory_bytes: int | None = None
     """Memory that it is expected to need on each of its devices."""
+    more: int = 0
+    """How many more of several nodes are to be placed after it: it leaves them their groups."""
+    among: str | None = None
+    """A node that has to be in its group; None: any."""
 
     @property
     def reserved_bytes(self) -> int | None:

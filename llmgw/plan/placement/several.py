@@ -15,7 +15,7 @@ import msgspec
 from llmgw.model.availability import given_out, is_instance
 from llmgw.plan.placement.filters import first_refusal
 from llmgw.plan.placement.networks import KINDS, RULE, Attachment, Network, Wiring, wiring
-from llmgw.plan.placement.rated import rated
+from llmgw.plan.placement.rated import worths
 from llmgw.plan.placement.request import Request
 from llmgw.plan.placement.room import Room, Space
 from llmgw.plan.records import NOT_NOW, Verdict
@@ -97,9 +97,61 @@ def _groups(request: Request, room: Room, kind: int) -> Iterator[tuple[int, Grou
     for place, name in enumerate(classes(request, room)):
         alike = of_class(request, name)
         for network, there in members(alike, room, (kind,)).items():
-            if len(there) >= need:
-                chosen = tuple(sorted(_choose(there, need), key=_rank))
-                yield place, Group(network, chosen, alike, len(there))
+            if len(there) >= need and request.among in {None, *(one.node for one in there)}:
+                chosen = _with(request.among, preferred(there, need), there)
+                if request.more:
+                    chosen = _leaving_others(chosen, there, alike, room)
+                yield place, grouped(network, chosen, alike, len(there))
+
+
+def _with(among: str | None, chosen: list[Member], there: Sequence[Member]) -> list[Member]:
+    """Return so many nodes with the one that has to be among them."""
+    if among is None or any(one.node == among for one in chosen):
+        return chosen
+    first = next(one for one in there if one.node == among)
+    others = [one for one in there if one is not first]
+    return [first, *preferred(others, len(chosen) - 1)]
+
+
+def _leaving_others(
+    chosen: list[Member], there: Sequence[Member], request: Request, room: Room
+) -> list[Member]:
+    """Return those nodes, or those with most room where too few groups were left without them.
+
+    Which nodes are best for one replica may leave the next one two cards on the same node.
+    """
+    need, names = len(chosen), {one.node for one in chosen}
+    shards = {one.node: _shards(request, room.spaces[one.node], request.more + 1) for one in there}
+    before = _groups_of(shards.values(), need, request.more + 1)
+    after = (number - (node in names) for node, number in shards.items())
+    if request.among is not None or _groups_of(after, need, request.more) >= before - 1:
+        return chosen
+    return heapq.nsmallest(need, there, key=lambda one: (-shards[one.node], *one.order))
+
+
+def _shards(request: Request, space: Space, most: int) -> int:
+    """Return how many shards fit beside each other on a node on which one does."""
+    profile, host = request.profile, space.node.inventory.host
+    free = space.free(request.device_memory_bytes)
+    number = len(free.get(profile.device_classes[0], ())) // profile.gpus
+    if host is not None and host.cpus is not None and profile.cpu_cores:
+        number = min(number, (host.cpus - space.cores) // profile.cpu_cores)
+    return max(1, min(number, most))
+
+
+def _groups_of(shards: Iterable[int], need: int, most: int) -> int:
+    """Return how many groups of so many nodes there can be, no node twice in one of them."""
+    there = list(shards)
+    fitting = (
+        count for count in range(most, 0, -1)
+        if sum(min(count, number) for number in there) >= count * need
+    )  # fmt: skip
+    return next(fitting, 0)
+
+
+def grouped(network: Network, members: Iterable[Member], request: Request, of: int) -> Group:
+    """Return the nodes of a replica, rank 0 first."""
+    return Group(network, tuple(sorted(members, key=_rank)), request, of)
 
 
 def members(
@@ -108,8 +160,8 @@ def members(
     """Return the nodes that can take a shard, by each network of some kinds that they are on."""
     on = wiring(room, request.profile.fabric)
     found: dict[Network, list[Member]] = {}
-    for node, worth in rated(request, room).items():
-        if isinstance(worth, Verdict) or room.spaces[node].node.address is None:
+    for node, worth in worths(request, room).items():
+        if room.spaces[node].node.address is None:
             continue
         for network, attachment in on.of.get(node, {}).items():
             if network.kind in kinds:
@@ -139,7 +191,7 @@ def classes(request: Request, room: Room) -> Sequence[str]:
     return kept
 
 
-def _choose(members: Sequence[Member], need: int) -> list[Member]:
+def preferred(members: Sequence[Member], need: int) -> list[Member]:
     """Return so many of a network's nodes: whole cables first, one leaf, the best."""
     whole = [one for one in members if not one.attachment.short]
     if len(whole) >= need:

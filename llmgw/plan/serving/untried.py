@@ -6,12 +6,12 @@ from llmgw.model.catalog import Model, Profile
 from llmgw.model.replica import LEAVING
 from llmgw.plan.backoff import ELSEWHERE_AFTER, RULE
 from llmgw.plan.explain import of_each
+from llmgw.plan.placement.kinds import passes
 from llmgw.plan.placement.request import request
 from llmgw.plan.placement.room import Room
 from llmgw.plan.records import (
     FITS,
     NEVER,
-    NOT_NOW,
     Candidate,
     Desired,
     Observed,
@@ -65,5 +65,8 @@ def given_up(model: str, failures: Sequence[StartFailure]) -> list[StartFailure]
 
 
 def may_still_take(one: Candidate) -> bool:
-    """Say whether a node may take a replica, now or once what it waits for is over."""
-    return one.verdict.kind in (FITS, NOT_NOW)
+    """Say whether a node may take a replica, now or once what it waits for is over.
+
+    Not one that an operator takes out: what failed everywhere else is told, and not waited out.
+    """
+    return one.verdict.kind == FITS or passes(one.verdict)

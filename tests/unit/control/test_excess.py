@@ -182,7 +182,7 @@ async def test_a_gateway_that_can_t_reach_ever_new_engines_is_told_of_to_a_bound
             down = EndpointDown(replica=f"r{number}", words="w" * 10_000)
             gateway.stream.say(GatewayMessage(endpoint_down=down))
         await settle()
-        assert len(plane.gateways._down) <= 256
+        assert len(plane.gateways._troubles._down) <= 256
         assert len(told(plane, "can't reach it")) <= AT_ONCE
         cut = "says more than is kept, the rest is cut: endpoint_down.words"
         assert len(told(plane, cut)) == 1

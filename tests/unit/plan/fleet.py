@@ -127,6 +127,8 @@ class Fleet:
         self.failures: dict[tuple[str, str], StartFailure] = {}
         self.drains: dict[str, tuple[float, str]] = {}
         self.told_to_stop: set[str] = set()
+        self.told_shards: dict[str, set[tuple[str, int]]] = {}
+        """Of those in `told_to_stop`, where not all were told."""
         self.in_flight: dict[str, int | None] = {}
         self.together: Together | None = None
         self.queued: dict[str, int] = {}
@@ -269,6 +271,7 @@ class Fleet:
                     lasts=self.now - since,
                     told=name in self.told_to_stop,
                     told_before=name in self.told_to_stop,
+                    told_shards=self._told_shards(name),
                 )
                 for name, (since, words) in sorted(self.drains.items())
             ),
@@ -418,6 +421,13 @@ class Fleet:
         self.replicas[replica] = msgspec.structs.replace(known, state="draining")
         self.drains.setdefault(replica, (self.now, words))
 
+    def _told_shards(self, replica: str) -> tuple[tuple[str, int], ...]:
+        if replica not in self.told_to_stop:
+            return ()
+        known = self.replicas.get(replica)
+        every = {(shard.node, shard.rank) for shard in known.shards} if known is not None else set()
+        return tuple(sorted(self.told_shards.get(replica, every)))
+
     def _go_on(self, replica: str) -> None:
         """Return it to the routes."""
         known = self.replicas[replica]
@@ -430,6 +440,7 @@ class Fleet:
         if known.state != FAILED:
             self._drain(step.replica, step.words)
             self.told_to_stop.add(step.replica)
+            self.told_shards.setdefault(step.replica, set()).update(step.shards)
             return
         told = set(step.shards)
         shards = tuple(

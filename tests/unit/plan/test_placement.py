@@ -12,6 +12,7 @@ from llmgw.model.node import Filesystem, InstalledEngine, Node, WeightsHeld
 from llmgw.model.replica import Replica, ReplicaShard
 from llmgw.model.weights import cache_name
 from llmgw.plan.placement.groups import together
+from llmgw.plan.placement.kinds import passes
 from llmgw.plan.placement.place import Placement, book, place
 from llmgw.plan.placement.request import Request, request
 from llmgw.plan.placement.room import Room
@@ -26,6 +27,8 @@ from llmgw.plan.records import (
     Verdict,
 )
 from tests.unit.plan.fleet import GB, H100, gpu, mig, model, node
+
+TAKEN_BACK = "`llmgw ctl node uncordon n` takes it back"
 
 
 def room(*nodes: Node, **bookings: tuple[Booking, ...]) -> Room:
@@ -74,23 +77,25 @@ def test_of_equal_nodes_the_first_by_id_is_taken_whatever_the_order_they_come_in
 
 
 @pytest.mark.parametrize(
-    ("fields", "kind", "words"),
+    ("fields", "rule", "words"),
     [
-        ({"liveness": None}, NOT_NOW, "n: has not reported since the control plane started"),
-        ({"liveness": "unreachable"}, NOT_NOW, "n: is unreachable; nothing new is placed there"),
-        ({"liveness": "lost"}, NOT_NOW, "n: is lost; nothing new is placed there"),
-        ({"wish": "cordoned"}, NEVER, "n: is cordoned"),
-        ({"wish": "draining"}, NEVER, "n: is draining"),
+        ({"liveness": None}, "state", "n: has not reported since the control plane started"),
+        ({"liveness": "unreachable"}, "state", "n: is unreachable; nothing new is placed there"),
+        ({"liveness": "lost"}, "state", "n: is lost; nothing new is placed there"),
+        ({"wish": "cordoned"}, "wish", f"n: is cordoned ({TAKEN_BACK})"),
+        ({"wish": "draining"}, "wish", f"n: is draining ({TAKEN_BACK})"),
         (
             {"wish": "cordoned", "liveness": "lost"},
-            NEVER,
-            "n: is cordoned, is lost; nothing new is placed there",
+            "wish",
+            f"n: is cordoned ({TAKEN_BACK}), is lost; nothing new is placed there",
         ),
     ],
 )
-def test_a_node_that_is_not_ready_or_taken_out_is_turned_away(fields, kind: str, words: str):
+def test_a_node_that_is_not_ready_or_taken_out_is_turned_away(fields, rule: str, words: str):
+    """Time helps, or a person: that it is taken out is nothing that lasts for ever."""
     verdict = turned_away(wanted(), room(node("n", **fields)))
-    assert (verdict.kind, verdict.rule, verdict.words) == (kind, "state", words)
+    assert (verdict.kind, verdict.rule, verdict.words) == (NOT_NOW, rule, words)
+    assert passes(verdict) == (rule == "state")
 
 
 @pytest.mark.parametrize(
@@ -168,7 +173,8 @@ def test_memory_of_a_device_names_the_processes_that_have_it():
         ({"liveness": "lost"}, {"gpus": 1}, "devices"),
         ({"liveness": "unreachable"}, {"min_memory_gb": 500}, "memory"),
         ({"liveness": None}, {"node_selector": {"zone": "b"}}, "labels"),
-        ({"liveness": "lost", "wish": "draining"}, {}, "state"),
+        ({"liveness": "lost", "wish": "draining"}, {"gpus": 1}, "devices"),
+        ({"wish": "cordoned"}, {"gpus": 1}, "devices"),
     ],
 )
 def test_waiting_for_a_node_helps_nothing_where_it_could_never_take_the_replica(

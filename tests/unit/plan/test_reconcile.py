@@ -196,7 +196,7 @@ def test_explain_says_of_every_node_what_placement_would():
     assert [(c.node, c.verdict.kind, c.verdict.rule) for c in told] == [
         ("n1", "fits", "all"),
         ("n2", "never", "devices"),
-        ("n3", "never", "state"),
+        ("n3", "not_now", "wish"),
         ("n4", "not_now", "failures"),
     ]
     assert told[0].devices == ("GPU-n1-0",)

@@ -73,8 +73,8 @@ def first_refusal(
     return found
 
 
-def fits(request: Request, space: Space) -> bool:
-    """Say whether a node can take a replica, or a shard of it; no words are made for it."""
+def fits(request: Request, space: Space, filters: tuple[Filter, ...] = FILTERS) -> bool:
+    """Say whether a node can take a replica, or a shard of it; no words are made of its devices."""
     if request.profile.gpus and chosen_class(request, space) is None:
         return False
-    return all(rule(request, space) is None for rule in FILTERS)
+    return all(rule(request, space) is None for rule in filters)
