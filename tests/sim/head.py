@@ -7,8 +7,9 @@ from collections.abc import Callable, Set
 from functools import partial
 
 from llmgw.base.errors import LlmgwError, Refused
-from llmgw.control.plane import Plane, World
+from llmgw.control.plane import Plane
 from llmgw.control.server import BACK_AFTER, FIRST_MESSAGE
+from llmgw.control.world import World
 from llmgw.link.server import AgentStream, LinkServer
 from llmgw.local.sim.clock import SimClock
 from llmgw.local.sim.loop import Life, SimLoop

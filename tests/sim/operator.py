@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 PATIENCE = 20.0
 """Seconds after which whoever asked gives up waiting."""
 ACTOR = "operator"
+CROWDED = 40.0
+"""Seconds for which users ask for what fills all that there is."""
 FILES = 8
 """Files of weights, each fetched anew by a node that does not have it."""
 
@@ -224,6 +226,7 @@ class Operator:
             (1, self._remove_node),
             (2, self._setting),
             (1, self._stop_or_start),
+            (1, self._crowd),
         )
         await self.rng.choices([e for _, e in edits], [w for w, _ in edits])[0]()
 
@@ -265,6 +268,23 @@ class Operator:
             # What nobody misses fills all that there is, at times.
             most = sum(node.cards for node in self.sim.nodes)
         await self._put(name, model, replicas=self.rng.randint(0, most))
+
+    async def _crowd(self) -> None:
+        """Fill all cards with what counts least, and want more of what counts while it has work."""
+        by_priority = sorted(
+            (model.profiles[0].priority, name)
+            for name, model in self.models.items()
+            if name not in self.removed and model.profiles[0].scaling is None
+        )
+        if len({priority for priority, _ in by_priority}) < 2 or self.rng.random() < 0.5:
+            return
+        low, high = by_priority[0][1], by_priority[-1][1]
+        await self._put(low, self.models[low], replicas=sum(node.cards for node in self.sim.nodes))
+        self.sim.users.crowd(low, CROWDED)
+        await asyncio.sleep(self.rng.uniform(0.4, 0.8) * CROWDED)
+        if high in self.models and high not in self.removed:
+            more = self.models[high].profiles[0].replicas + self.rng.choice((1, 2))
+            await self._put(high, self.models[high], replicas=more)
 
     async def _change(self) -> None:
         name = self.rng.choice(sorted(self.models))

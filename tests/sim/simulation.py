@@ -336,11 +336,13 @@ class Simulation:
         if not self.stormy:
             return Character(loads=rng.uniform(1.0, 5.0), ends=rng.uniform(0.1, 1.0))
         chance = rng.random()
+        # What waits in a driver heeds no signal at all for a while.
+        waits = rng.random() < 0.03
         return Character(
             loads=rng.uniform(1, 6) if chance < 0.85 else rng.choice((20.0, 45.0, 150.0)),
             ends=rng.uniform(0.1, 3.0),
-            heeds_term=rng.random() > 0.08,
-            killed=rng.choice((4.0, 14.0)) if rng.random() < 0.06 else 0.0,
+            heeds_term=not waits and rng.random() > 0.08,
+            killed=14.0 if waits else rng.choice((4.0, 14.0)) if rng.random() < 0.06 else 0.0,
             replies=rng.choice((0.5, 3.0, 12.0, 25.0)),
         )
 

@@ -11,6 +11,7 @@ PRODUCT = {
     "llmgw.control.plane",
     "llmgw.control.server",
     "llmgw.control.tasks",
+    "llmgw.control.world",
     "llmgw.gateway",
     "llmgw.gateway.cells",
     "llmgw.gateway.config",

@@ -24,6 +24,8 @@ ANSWERED_WITHIN = HELD_FOR + 2 * FIRST_BYTE + 15.0
 that never answers, and to one more where the connection broke."""
 WAVE_EACH = 45.0
 """Seconds between two waves of users."""
+CROWD = 2
+"""Users that ask for one model together."""
 BROKEN = 0
 """In place of a status: the connection ended without an answer."""
 
@@ -70,9 +72,11 @@ class Users:
     late: list[str] = field(default_factory=list)
     key: str | None = None
     _running: set[asyncio.Task[None]] = field(default_factory=set)
+    _until: float = 0.0
 
     async def come_and_go(self, until: float) -> None:
         """Send waves of requests until a time; return when the last has its answer."""
+        self._until = until
         while self.sim.loop.time() < until:
             await asyncio.sleep(self.rng.expovariate(1 / WAVE_EACH))
             await self.get_key()
@@ -108,6 +112,12 @@ class Users:
         status: int = asking.done.result()
         self.counts[f"answered {status}" if status else "connection broke"] += 1
         return status
+
+    def crowd(self, model: str, seconds: float) -> None:
+        """Send users for one model, who ask for so long, as long as users come at all."""
+        until = min(self._until, self.sim.loop.time() + seconds)
+        for _ in range(CROWD if until > self.sim.loop.time() else 0):
+            self._begin(self._one(model, until))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
