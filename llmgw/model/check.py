@@ -1,12 +1,14 @@
 """What written settings must mean, beyond their shape; and the fingerprint of what is started."""
 
 import hashlib
+import ipaddress
 import re
 from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
 import msgspec
 
+from llmgw.model.bounds import shortened
 from llmgw.model.catalog import ENGINES, Model, Profile
 from llmgw.model.publishing import Publishing
 from llmgw.model.publishing_check import check_publishing
@@ -17,11 +19,16 @@ from llmgw.model.settings import (
     DiscoverySettings,
     EngineBuild,
     EngineOrder,
+    GatewaySettings,
     PrometheusSettings,
     Settings,
 )
 from llmgw.model.source_check import check_sha256
 from llmgw.model.unread import each
+
+TLS_NAMES_MOST = 64
+_LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+_HOST = re.compile(rf"(\*\.)?{_LABEL}(\.{_LABEL})*")
 
 
 def check_settings(settings: Settings) -> tuple[Problem, ...]:
@@ -53,6 +60,7 @@ def _settings(settings: Settings) -> Iterator[Problem]:
         _dcgm_exporter(settings.discovery),
         _prometheus(settings.prometheus),
         _engines(settings.engines),
+        _tls_names(settings.gateway),
         _publishing(settings.publishing),
     )
 
@@ -76,6 +84,7 @@ _BOUNDS: tuple[tuple[str, str, float, float], ...] = (
     ("gateway", "queue_for", 0, 86_400),
     ("gateway", "replica_requests", 1, 1_000_000),
     ("gateway", "comment_period", 0, 3600),
+    ("gateway", "held_bytes", 1 << 20, 1 << 42),
     ("certificates", "lifetime", 10, 10 * 365 * 86_400.0),
     ("certificates", "join_token_lifetime", 10, 30 * 86_400.0),
 )
@@ -122,6 +131,27 @@ def _engines(engines: Mapping[str, EngineOrder]) -> Iterator[Problem]:
             words = f"is none of {', '.join(ENGINES)}"
             yield Problem(path=f"engines.{engine}", words=words)
         yield from each(_order(f"engines.{engine}.builds", order))
+
+
+def _tls_names(gateway: GatewaySettings) -> Iterator[Problem]:
+    names = gateway.tls_names
+    if len(names) > TLS_NAMES_MOST:
+        words = f"{len(names)} names: a certificate has {TLS_NAMES_MOST} at most"
+        yield Problem(path="gateway.tls_names", words=words)
+    for number, name in enumerate(names):
+        if not (_is_address(name) or (len(name) <= 253 and _HOST.fullmatch(name))):
+            words = (
+                f"{shortened(name, 60)!r} is neither a host name in small letters nor an address"
+            )
+            yield Problem(path=f"gateway.tls_names[{number}]", words=words)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _publishing(publishing: Publishing) -> Iterator[Problem]:

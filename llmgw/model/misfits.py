@@ -56,7 +56,7 @@ class _Reading:
             if len(self.problems) == before:
                 # Each part fits: the whole does not, it is too long.
                 within, words = at_its_path(error)
-                self._note(_join(path, within), words)
+                self._note(joined(path, within), words)
                 return UNREAD
             return found
 
@@ -85,7 +85,7 @@ class _Reading:
         return tuple(self.read(one, hint, f"{path}[{at}]") for at, one in enumerate(value))
 
     def _entries(self, value: Mapping[object, object], hint: object, path: str) -> object:
-        return {key: self.read(one, hint, _join(path, _named(key))) for key, one in value.items()}
+        return {key: self.read(one, hint, joined(path, named(key))) for key, one in value.items()}
 
     def _meant(self, value: dict[object, object], structs: Sequence[Any], path: str) -> object:
         """Read a mapping as the one of several records that its tag names."""
@@ -96,13 +96,13 @@ class _Reading:
         if field not in value:
             if len(structs) == 1:
                 return self._struct(value, structs[0], path)
-            self._note(_join(path, field), f"is missing: one of {', '.join(sorted(tags))}")
+            self._note(joined(path, field), f"is missing: one of {', '.join(sorted(tags))}")
             return UNREAD
         tag = value[field]
         if not isinstance(tag, str) or tag not in tags:
             near = _near(tag, tags)
-            words = f"{_named(tag)!r} is none of {', '.join(sorted(tags))}{near}"
-            self._note(_join(path, field), words)
+            words = f"{named(tag)!r} is none of {', '.join(sorted(tags))}{near}"
+            self._note(joined(path, field), words)
             return UNREAD
         return self._struct(value, tags[tag], path)
 
@@ -114,18 +114,18 @@ class _Reading:
         for key, one in value.items():
             field = fields.get(key) if isinstance(key, str) else None
             if field is not None:
-                known[field.name] = self.read(one, field.type, _join(path, field.encode_name))
+                known[field.name] = self.read(one, field.type, joined(path, field.encode_name))
             elif config.forbid_unknown_fields and key != config.tag_field:
-                near = difflib.get_close_matches(_named(key), fields.keys() - value.keys(), n=1)
+                near = difflib.get_close_matches(named(key), fields.keys() - value.keys(), n=1)
                 meant.update(near)
                 words = f"no such field{_near(key, fields)}"
-                self._note(_join(path, _named(key)), words)
+                self._note(joined(path, named(key)), words)
         for name, field in fields.items():
             if field.name in known or not (field.required or name in meant):
                 continue
             known[field.name] = UNREAD
             if name not in meant:
-                self._note(_join(path, name), "is missing")
+                self._note(joined(path, name), "is missing")
         return struct(**known)
 
 
@@ -144,18 +144,19 @@ def _is_struct(hint: object) -> bool:
 
 
 def _near(name: object, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(_named(name), list(known), n=1)
+    near = difflib.get_close_matches(named(name), list(known), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-def _named(key: object) -> str:
-    """Return a key as it may stand in a line."""
+def named(key: object) -> str:
+    """Return a key as it may stand in a line: printable, and not long."""
     text = key if isinstance(key, str) else str(key)
     text = text if text.isprintable() else ascii(text)[1:-1]
     return text if len(text) <= _NAME_MOST else f"{text[: _NAME_MOST - 1]}…"
 
 
-def _join(path: str, name: str) -> str:
+def joined(path: str, name: str) -> str:
+    """Return the path of what has a name within what has a path; either may be empty."""
     if not path or not name:
         return path or name
     return f"{path}{name}" if name.startswith("[") else f"{path}.{name}"

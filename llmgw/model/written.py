@@ -53,16 +53,40 @@ def read_json(
 
 
 def read_yaml(text: str, type_: type[T], where: str, *, meaning: Meaning[T] | None = None) -> T:
-    """Return the value of a YAML text; an empty text is an empty mapping. As `read_json`."""
-    return read_plain(plain_yaml(text, where), type_, where, meaning=meaning)
+    """Return the value of a YAML text; an empty text is an empty mapping. As `read_json`.
+
+    A key that stands twice in a mapping is a problem too.
+    """
+    value, twice = _of_yaml(text, where)
+    try:
+        read = read_plain(value, type_, where, meaning=meaning)
+    except Faulty as error:
+        raise Faulty(where, (*twice, *error.problems)) from error
+    if twice:
+        raise Faulty(where, (*twice, *_meant(read, meaning)))
+    return read
 
 
 def plain_yaml(text: str, where: str) -> object:
-    """Return what a YAML text holds as plain values; an empty text is an empty mapping."""
+    """Return what a YAML text holds as plain values; an empty text is an empty mapping.
+
+    Raises:
+        Faulty: keys stand twice in a mapping: each with its path and lines.
+        Unreadable: it is not YAML.
+    """
+    value, twice = _of_yaml(text, where)
+    if twice:
+        raise Faulty(where, twice)
+    return value
+
+
+def _of_yaml(text: str, where: str) -> tuple[object, tuple[Problem, ...]]:
     import yaml  # PyYAML costs more to import than a whole command that needs none
 
+    from llmgw.model.yamltext import plain
+
     try:
-        value = yaml.safe_load(text)
+        value, twice = plain(text)
     except yaml.YAMLError as error:
         raise Unreadable(f"{where}: not YAML: {_yaml_words(error)}") from error
     except RecursionError as error:
@@ -70,7 +94,7 @@ def plain_yaml(text: str, where: str) -> object:
     except (ValueError, OverflowError) as error:
         # A number of thousands of digits, a date that is none.
         raise Unreadable(f"{where}: not YAML: {_yaml_words(error)}") from error
-    return {} if value is None else value
+    return {} if value is None else value, twice
 
 
 def _yaml_words(error: Exception) -> str:

@@ -17,8 +17,10 @@ from llmgw.model.catalog import CatalogEntry, Model, Profile
 from llmgw.model.replica import LEAVING, OVER, Replica
 from llmgw.model.shard import FETCHING, READY, STARTING
 from llmgw.plan.backoff import RULE as FAILURES
-from llmgw.plan.need import Full, Use, need, rule_of
-from llmgw.plan.records import NOT_NOW, Demand, Desired, Load, Observed, Refusal, Want
+from llmgw.plan.need import TRIED, Full, Use, need, rule_of, still, too_much
+from llmgw.plan.placement.kinds import passes
+from llmgw.plan.records import Demand, Desired, Load, Observed, Refusal, Want
+from llmgw.plan.spell import Spell, seen
 from llmgw.plan.successors import counted_once
 from llmgw.plan.words import some
 
@@ -43,12 +45,17 @@ class Scale:
     """Why, with nothing that moves by itself; empty: because the catalog says so."""
     busy: float
     """When it had something to do last, as far as seen; at first when it is looked at first."""
-    more_since: float | None = None
+    more: Spell | None = None
+    """For how long more is wanted."""
     less_since: float | None = None
     most_since: int = 0
     """The most that was needed at once since `less_since`."""
     full: Full | None = None
-    """What was too much when a replica was added last."""
+    """What proved too much."""
+    less_at: float | None = None
+    """When one was taken away last because of the load."""
+    less_with: int = 0
+    """How many requests were there then."""
     asked: float | None = None
     """Since when a request waits for the model, or waited first for what it started."""
     served: bool = False
@@ -114,8 +121,7 @@ def may_run(model: Model) -> tuple[Profile, ...]:
 
 def waiting_helps(refusal: Refusal) -> bool:
     """Say whether a place may become free by itself; what has failed there is not waited for."""
-    kinds = [(one.verdict.kind, one.verdict.rule) for one in refusal.candidates]
-    return any(kind == NOT_NOW and rule != FAILURES for kind, rule in kinds)
+    return any(passes(one.verdict) and one.verdict.rule != FAILURES for one in refusal.candidates)
 
 
 def scale(
@@ -327,13 +333,14 @@ def _next(known: Scale, profile: Profile, use: Use, now: float) -> Scale:
     if after is not None and use.nothing and not awaited and _idle(known, use, now) >= after:
         return _rested(known, f"nothing was asked of it for {show_seconds(after)}")
     least = max(profile.replicas, at_request(profile))
+    known = replace(known, full=still(known.full, now))
     needed, why = need(profile, use, known.wanted, known.full)
     needed = min(most(profile), max(least, needed))
     if needed > known.wanted:
         return _up(known, needed, why, profile, use, now)
     if needed < known.wanted and use.in_flight is not None:
-        return _down(known, needed, why, down_window(profile), now)
-    return replace(known, more_since=None, less_since=None, most_since=0)
+        return _down(known, needed, why, profile, use, now)
+    return replace(_no_less(known), more=seen(known.more, now, so=False))
 
 
 def _seen(known: Scale, use: Use, now: float) -> Scale:
@@ -351,7 +358,7 @@ def _idle(known: Scale, use: Use, now: float) -> float:
 
 def _from_below(known: Scale, profile: Profile, use: Use, now: float) -> Scale:
     """Return what is wanted of a profile that was stopped, or of which the catalog wants more."""
-    known = replace(known, more_since=None, less_since=None, most_since=0)
+    known = replace(_no_less(known), more=None)
     if known.wanted == 0 and on_demand(profile):
         return known if use.nothing else _woken(known, profile, now)
     if most(profile) == 0:
@@ -369,19 +376,23 @@ def _rested(known: Scale, words: str) -> Scale:
 
 
 def _up(known: Scale, needed: int, why: str, profile: Profile, use: Use, now: float) -> Scale:
-    since = now if known.more_since is None else known.more_since
-    rule = rule_of(profile)
-    if now - since < (WINDOW if rule.window is None else rule.window):
-        return replace(known, more_since=since, less_since=None, most_since=0)
-    full = (use.work, use.ready) if use.work and use.ready else known.full
-    known = replace(known, more_since=None, less_since=None, most_since=0)
-    return replace(known, wanted=needed, words=why, full=full)
+    more, rule = seen(known.more, now, so=True), rule_of(profile)
+    if more is None or more.lasts < (WINDOW if rule.window is None else rule.window):
+        return replace(_no_less(known), more=more)
+    tried = known.less_at is not None and now - more.lasts - known.less_at <= TRIED
+    full = too_much(known.full, profile, use, now, tried=known.less_with if tried else None)
+    return replace(_no_less(known), wanted=needed, words=why, full=full, more=None)
 
 
-def _down(known: Scale, needed: int, why: str, window: float, now: float) -> Scale:
+def _down(known: Scale, needed: int, why: str, profile: Profile, use: Use, now: float) -> Scale:
+    known = replace(known, more=seen(known.more, now, so=False))
     since = now if known.less_since is None else known.less_since
     highest = max(needed, known.most_since if known.less_since is not None else 0)
-    if now - since >= window:
-        known = replace(known, more_since=None, less_since=None, most_since=0)
-        return replace(known, wanted=highest, words=why)
-    return replace(known, more_since=None, less_since=since, most_since=highest)
+    if now - since < down_window(profile):
+        return replace(known, less_since=since, most_since=highest)
+    known = replace(_no_less(known), more=None, less_at=now, less_with=use.work)
+    return replace(known, wanted=highest, words=why)
+
+
+def _no_less(known: Scale) -> Scale:
+    return replace(known, less_since=None, most_since=0)

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from llmgw.base.errors import Conflict, NotFound
+from llmgw.client.interface import Version
 from llmgw.model.catalog import Model, Profile
 
 MODEL = Model(
@@ -24,12 +25,14 @@ class CatalogApi:
 
     def __init__(self) -> None:
         self.models: dict[str, Model] = {"org/qwen": MODEL, "two": TWO}
-        self.put_: list[tuple[Model, int | None]] = []
-        self.meanwhile = False
+        self.put_: list[tuple[Model, Version]] = []
+        self.meanwhile: Model | None = None
+        """What somebody else makes of a model before what comes is put."""
         self.deleted: list[str] = []
         self.ends: dict[str, str] = {}
         """Replicas that a plan gives up, and why."""
         shard = {"rank": 0, "node": "n1", "memory_bytes": 4 * 10**9, "cpu_cores": 2}
+        self.plan: dict[str, Any] | None = None
         self.replicas: list[dict[str, Any]] = [
             {
                 "id": "qwen-1",
@@ -45,6 +48,8 @@ class CatalogApi:
     def get(self, path: str, query: object = None) -> object:
         if path == "/replicas":
             return self.replicas
+        if path == "/plan":
+            return self.plan
         if path == "/list":
             return {"topics": {"replicas": self.replicas, "samples": self.samples}}
         model = self.models.get(path.removeprefix("/models/"))
@@ -71,8 +76,9 @@ class CatalogApi:
     def delete(self, path: str) -> None:
         self.deleted.append(path)
 
-    def put(self, path: str, body: object, *, version: int | None = None) -> object:
-        if self.meanwhile:
+    def put(self, path: str, body: object, *, version: Version = None) -> object:
+        if self.meanwhile is not None:
+            self.models[self.meanwhile.name] = self.meanwhile
             raise Conflict("its version is 8 meanwhile")
         model = msgspec.convert(body, Model)
         assert path == f"/models/{model.name}"

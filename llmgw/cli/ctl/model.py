@@ -53,13 +53,15 @@ Version = Annotated[
 
 def add(file: File, if_version: Version = None, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Add or change a model from a YAML or JSON file."""
-    from llmgw.cli.ctl.model_change import put
+    from llmgw.cli.ctl.model_change import last_changed, put
 
     model = read_file(file)
     try:
         entry = session.get(f"/models/{model.name}", CatalogEntry)
     except NotFound:
         entry = None
+    if entry is not None and entry.model != model and if_version is None:
+        note(f"{model.name}: in place of version {entry.version}, {last_changed(entry)}")
     put(entry, model, expected=if_version, yes=yes, dry_run=dry_run)
 
 

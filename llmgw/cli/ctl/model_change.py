@@ -17,7 +17,7 @@ import msgspec
 import typer
 
 from llmgw.base.errors import Conflict, LlmgwError, NotFound, Refused, Usage
-from llmgw.cli import session
+from llmgw.cli import session, show
 from llmgw.cli.ctl import ends
 from llmgw.cli.modelfile import read_model, unsound
 from llmgw.cli.options import DryRun, Yes
@@ -174,7 +174,7 @@ def put(
     Args:
         entry: what the catalog has; None: it has none of that name.
         model: what is wanted from now on.
-        expected: the version that it must be at; None: whatever is there.
+        expected: the version that it must be at; None: that of `entry`, or new.
         yes: do not ask.
         dry_run: change nothing.
 
@@ -186,8 +186,9 @@ def put(
         raise unsound(name, problems)
     there = entry.version if entry is not None else 0
     if expected not in (None, there):
+        by = f", {last_changed(entry)}" if entry is not None else ""
         raise Conflict(
-            f"{name}: the catalog has version {there}, not {expected}",
+            f"{name}: the catalog has version {there}{by}; not {expected}",
             hint=f"see what is there: llmgw ctl model show {shlex.quote(name)}",
         )
     lines = [f"{name}: {line}" for line in changes(entry.model, model)] if entry else []
@@ -206,11 +207,29 @@ def put(
         return True
     if ending:
         confirm("\n".join(ending), name, yes=yes)
-    body = msgspec.to_builtins(model)
-    answer = session.connect().put(f"/models/{name}", body, version=expected)
+    try:
+        answer = session.connect().put(f"/models/{name}", msgspec.to_builtins(model), version=there)
+    except Conflict:
+        _tell_meanwhile(entry, name)
+        raise
     new = session.typed(answer, CatalogEntry, "model")
     say(f"{name} is version {new.version}")
     return True
+
+
+def _tell_meanwhile(read: CatalogEntry | None, name: str) -> None:
+    """Say what somebody else changed since an entry was read."""
+    try:
+        now = session.get(f"/models/{name}", CatalogEntry)
+    except LlmgwError:
+        return  # the conflict is told anyhow
+    for line in changes(read.model, now.model) if read is not None else ():
+        note(f"{name}: meanwhile {now.changed_by} changed {line}")
+
+
+def last_changed(entry: CatalogEntry) -> str:
+    """Return who wrote an entry, and how long ago."""
+    return f"changed by {entry.changed_by} {show.age(entry.changed, session.now())} ago"
 
 
 def _become(there: int) -> str:

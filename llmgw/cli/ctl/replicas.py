@@ -1,13 +1,16 @@
-"""`llmgw ctl replicas`."""
+"""`llmgw ctl replicas`: those that run, and those that found no place (PLC-9)."""
 
 from dataclasses import dataclass
 from typing import Any
 
 from llmgw.cli import session, show
 from llmgw.cli.options import Format, Output, Watch
-from llmgw.cli.output import Column, print_rows, table
+from llmgw.cli.output import ABSENT, Column, print_rows, table
 from llmgw.model.draining import Draining, draining_words
 from llmgw.model.replica import Replica
+
+REFUSED = "refused"
+"""The state of one that is wanted and found no place in the last plan: it has no id yet."""
 
 
 class ReplicaSeen(Replica, frozen=True, kw_only=True):
@@ -75,18 +78,18 @@ COLUMNS: tuple[Column[Row], ...] = (
 
 
 def replicas(output: Output = Format.TABLE, watch: Watch = False) -> None:
-    """List replicas: state, node, what they compute on, and why they are not ready."""
+    """List replicas: state, node, what they compute on, and why they are not ready or not there."""
     if watch:
-        from llmgw.cli.watching import follow
+        from llmgw.cli.watching import follow_asked
 
         # Whether nodes are heard is told of replicas too, so a change of either asks anew.
-        topics = ("replicas",) if output is Format.JSON else ("replicas", "nodes")
         wide = output is Format.WIDE
-        follow(topics, lambda _: table(rows(_listed()), COLUMNS, wide=wide), output)
+        topics = ("replicas", "nodes")
+        follow_asked(topics, _listed, lambda them: table(_all(them), COLUMNS, wide=wide), output)
         return
     found = _listed()
     print_rows(
-        rows(found),
+        _all(found) if output in (Format.TABLE, Format.WIDE) else rows(found),
         COLUMNS,
         output,
         name=lambda row: row.replica.id,
@@ -98,6 +101,22 @@ def replicas(output: Output = Format.TABLE, watch: Watch = False) -> None:
 def _listed() -> list[dict[str, Any]]:
     listed: list[dict[str, Any]] = session.connect().get("/replicas")
     return listed
+
+
+def _all(records: list[dict[str, Any]]) -> list[Row]:
+    """Return the rows of those that run, and of those that were refused a place."""
+    plan: dict[str, Any] | None = session.connect().get("/plan")
+    refused = [
+        {
+            "id": ABSENT,
+            "model": one["model"],
+            "profile": one["profile"],
+            "state": REFUSED,
+            "reason": one["words"],
+        }
+        for one in (plan or {}).get("refusals", ())
+    ]
+    return rows([*records, *refused])
 
 
 def rows(records: list[dict[str, Any]]) -> list[Row]:

@@ -73,7 +73,9 @@ OPERATIONS = (
         f"{PREFIX}/models/{{name:path}}",
         OPERATE,
         put_model,
-        "Add or replace a model. If-Match: the version that was seen, 0 for a new one.",
+        "Add or replace a model. If-Match: the version that was read, 0 for a new one, "
+        "`*` to replace whatever is there.",
+        versioned=True,
         meaning=check_model,
     ),
     Operation(

@@ -1,6 +1,9 @@
 """What a change of a model becomes. A version number is never used again, also after a removal."""
 
+from datetime import UTC
+
 from llmgw.base.errors import Conflict, NotFound
+from llmgw.base.units import show_moment
 from llmgw.model.catalog import CatalogEntry, Model
 from llmgw.model.events import AuditEntry
 from llmgw.store.shown import as_json
@@ -15,16 +18,24 @@ def check_expected(now: CatalogEntry | None, name: str, expected: int | None) ->
     if expected is None or expected == (now.version if now else 0):
         return
     if now is None:
-        raise Conflict(f"{name}: is not in the catalog; version {expected} was expected")
+        raise Conflict(
+            f"{name}: is not in the catalog; version {expected} was expected",
+            hint="who removed it says: llmgw ctl audit",
+        )
+    said = f"version {now.version}, {_who(now)}"
     if expected == 0:
         raise Conflict(
-            f"{name}: is in the catalog already, at version {now.version}",
+            f"{name}: is in the catalog already, at {said}",
             hint=f"to replace it, name that version: {now.version}",
         )
     raise Conflict(
-        f"{name}: is at version {now.version}, changed by {now.changed_by}; not {expected}",
+        f"{name}: is at {said}; not {expected}",
         hint="somebody changed it meanwhile: look again, then repeat the change",
     )
+
+
+def _who(entry: CatalogEntry) -> str:
+    return f"changed by {entry.changed_by} at {show_moment(entry.changed, zone=UTC)} UTC"
 
 
 def not_there(name: str) -> NotFound:

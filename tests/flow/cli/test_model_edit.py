@@ -5,13 +5,14 @@ import stat
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
 from llmgw.base.errors import Conflict, Refused, Unreadable, Usage
 from llmgw.cli import session
 from llmgw.cli.main import app
-from tests.fakes.catalog_api import CatalogApi
+from tests.fakes.catalog_api import MODEL, CatalogApi
 
 
 @pytest.fixture
@@ -99,10 +100,11 @@ def test_what_is_not_sound_is_refused_and_kept(
 def test_what_was_written_is_kept_when_somebody_was_faster(
     cluster: CatalogApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster.meanwhile = True
+    cluster.meanwhile = msgspec.structs.replace(MODEL, generation=3)
     editor(tmp_path, monkeypatch, "sed -i 's/cpu_cores: 2/cpu_cores: 6/' \"$1\"")
     answer = ctl("edit", "org/qwen")
     assert isinstance(answer.exception, Conflict)
+    assert "org/qwen: meanwhile ada changed generation: 0 -> 3" in answer.stderr
     assert f"what you wrote is kept: {kept(tmp_path)[0]}" in answer.stderr
 
 

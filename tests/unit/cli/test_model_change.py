@@ -117,8 +117,21 @@ def test_one_of_several_profiles_has_to_be_named(cluster: CatalogApi) -> None:
 
 
 def test_a_change_made_meanwhile_is_refused(cluster: CatalogApi) -> None:
-    cluster.meanwhile = True
-    assert isinstance(ctl("scale", "org/qwen", "2").exception, Conflict)
+    cluster.meanwhile = msgspec.structs.replace(MODEL, generation=3)
+    answer = ctl("scale", "org/qwen", "2")
+    assert isinstance(answer.exception, Conflict)
+    assert "org/qwen: meanwhile ada changed generation: 0 -> 3" in answer.stderr
+
+
+def test_what_replaces_a_model_carries_the_version_that_was_read(cluster: CatalogApi) -> None:
+    text = "name: org/qwen\nprofiles: [{engine: simulated}]\n"
+    answer = ctl("add", "-", input=text)
+    assert answer.stderr.startswith("org/qwen: in place of version 7, changed by ada ")
+    assert ctl("add", "-", input=text.replace("org/qwen", "new")).exit_code == 0
+    assert [version for _, version in cluster.put_] == [7, 0]
+    refused = ctl("add", "-", "--if-version", "6", input=text)
+    assert isinstance(refused.exception, Conflict)
+    assert "version 7, changed by ada " in refused.exception.message
 
 
 def test_resources_sets_both(cluster: CatalogApi) -> None:

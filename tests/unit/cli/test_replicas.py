@@ -53,6 +53,20 @@ def test_a_replica_that_drains_is_listed_with_what_is_left_and_until_when(
     assert seen["WHY"] == "2 wanted, 3 there; 2 replies left, stopped in 1m30s at the latest"
 
 
+def test_what_found_no_place_is_listed_with_the_reason_of_every_node(cluster: CatalogApi) -> None:
+    words = "n1: 8 GB of memory, needs 24; n2: is cordoned"
+    refusal = {"model": "org/qwen", "profile": "big", "words": words, "candidates": []}
+    cluster.plan = {"number": 3, "refusals": [refusal]}
+    _, refused, runs = ctl("replicas").stdout.splitlines()
+    assert refused.split()[:3] == ["-", "org/qwen", "refused"]
+    assert refused.endswith(words)
+    assert runs.startswith("qwen-1 ")
+    assert ctl("replicas", "-o", "name").stdout == "qwen-1\n"
+    assert [one["id"] for one in json.loads(ctl("replicas", "-o", "json").stdout)] == ["qwen-1"]
+    cluster.replicas = []
+    assert len(ctl("replicas").stdout.splitlines()) == 2
+
+
 def test_a_control_plane_that_says_none_of_it_is_read_all_the_same(cluster: CatalogApi) -> None:
     seen = row(cluster)
     assert (seen["STATE"], seen["WHY"]) == ("ready", "-")

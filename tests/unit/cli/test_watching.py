@@ -1,15 +1,16 @@
 """`--watch`: what is printed of what changes, and what is said about the connection."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Self
 
 import pytest
 
-from llmgw.base.errors import Usage
-from llmgw.cli import session
+from llmgw.base.errors import Unreachable, Usage
+from llmgw.cli import session, watching
 from llmgw.cli.options import Format
-from llmgw.cli.watching import State, follow
+from llmgw.cli.watching import State, follow, follow_asked
 from llmgw.client.interface import LIVE, RECONNECTING, Change, Connection, WatchBatch
 
 UP = Connection(LIVE, 1.0, 1.0)
@@ -95,3 +96,83 @@ def test_forms_that_cannot_be_followed_are_refused(
 ) -> None:
     with pytest.raises(Usage, match=f"--watch does not print {output.value}"):
         watched(monkeypatch, output=output)
+
+
+class Busy:
+    """Replicas that do more each time that somebody asks; the watch ends when they were asked of.
+
+    Args:
+        asked: how often they are asked of before the watch ends.
+        lost: they can't be asked of at first.
+    """
+
+    def __init__(self, asked: int, *, lost: bool = False) -> None:
+        self._left = asked
+        self._lost = lost
+        self._flight = 0
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
+
+    async def watch(self, topics: Sequence[str]) -> AsyncIterator[WatchBatch]:
+        assert topics == ("replicas", "nodes")
+        yield WatchBatch(UP, (), listing=True)
+        for _ in range(10_000):
+            await asyncio.sleep(0)
+            if self._left <= 0:
+                break
+        for _ in range(100):
+            await asyncio.sleep(0)
+
+    def fetch(self) -> list[dict[str, Any]]:
+        self._left -= 1
+        if self._lost:
+            self._lost = False
+            raise Unreachable("nothing listens there")
+        self._flight += 1
+        return [{"id": "a", "in_flight": self._flight}, {"id": "b", "in_flight": 0}]
+
+
+def asked(
+    monkeypatch: pytest.MonkeyPatch, busy: Busy, output: Format = Format.TABLE, *, tty: bool = False
+) -> None:
+    monkeypatch.setattr(session, "connect_for_long", lambda: busy)
+    monkeypatch.setattr(watching, "POLL", 0.0)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: tty)
+    follow_asked(
+        ("replicas", "nodes"),
+        busy.fetch,
+        lambda them: ["REPLICA", *(f"{one['id']} {one['in_flight']}" for one in them)],
+        output,
+    )
+
+
+def test_counts_that_no_topic_tells_are_asked_for_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked(monkeypatch, Busy(3), tty=True)
+    screens = capsys.readouterr().out.split(watching.CLEAR)
+    assert screens[1:4] == [f"REPLICA\na {number}\nb 0\n" for number in (1, 2, 3)]
+
+
+def test_elsewhere_they_are_asked_for_only_when_a_topic_changes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked(monkeypatch, Busy(1))
+    assert capsys.readouterr().out == "REPLICA\na 1\nb 0\n"
+
+
+def test_as_json_only_those_are_a_line_that_changed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked(monkeypatch, Busy(3, lost=True), Format.JSON)
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(line["id"], line["record"]["in_flight"]) for line in lines[:3]] == [
+        ("a", 1),
+        ("b", 0),
+        ("a", 2),
+    ]
+    assert {line["topic"] for line in lines} == {"replicas"}

@@ -6,67 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmgw.model.catalog import CatalogEntry, Model, Profile, Scaling
-from llmgw.model.replica import Replica
 from llmgw.model.settings import Settings
-from llmgw.plan.records import Demand, Desired, Load, Observed
-from llmgw.plan.scaling import Key, Scale, at_request, on_demand, rests_after, scale, wants
-
-KEY = ("qwen", "default")
-
-
-class One:
-    """One model, its replicas, what they do, and the time."""
-
-    def __init__(self, *, changed: float = 0.0, **profile: Any) -> None:
-        self.profile = Profile(engine="simulated", **profile)
-        self.changed = changed
-        self.now = 1000.0
-        self.replicas = 0
-        self.replica_state = "ready"
-        self.in_flight: int | None = 0
-        self.waiting = 0
-        self.queued = 0
-        self.tokens: float | None = None
-        self.idle_for: float | None = None
-        self.state: dict[Key, Scale] = {}
-
-    def wanted(self, after: float = 0.0) -> int:
-        """Let time pass, and return how many are wanted then; they are there at once."""
-        self.now += after
-        model = Model(name="qwen", profiles=(self.profile,))
-        entry = CatalogEntry(model=model, version=1, changed=self.changed, changed_by="ana")
-        ids = [f"r{number}" for number in range(self.replicas)]
-        each, rest = divmod(self.in_flight or 0, max(1, self.replicas))
-        observed = Observed(
-            nodes=(),
-            replicas=tuple(
-                Replica(id=one, model="qwen", profile="default", state=self.replica_state)
-                for one in ids
-            ),
-            loads=tuple(
-                Load(
-                    replica=one,
-                    in_flight=None if self.in_flight is None else each + (rest if not n else 0),
-                    waiting=self.waiting if not n else 0,
-                )
-                for n, one in enumerate(ids)
-            ),
-            demands=(
-                Demand(
-                    model="qwen",
-                    queued=self.queued,
-                    tokens_per_second=self.tokens,
-                    idle_for=self.idle_for,
-                ),
-            ),
-        )
-        desired = Desired(models=(entry,), settings=Settings())
-        self.state = scale(self.state, desired, observed, self.now, self.now)
-        return self.state[KEY].wanted if KEY in self.state else -1
-
-    def settle(self, after: float = 0.0) -> int:
-        self.replicas = self.wanted(after)
-        return self.replicas
+from llmgw.plan.records import Demand, Desired, Observed
+from llmgw.plan.scaling import at_request, on_demand, rests_after, scale, wants
+from tests.unit.plan.one_model import KEY, One
 
 
 def busy(**more: Any) -> One:
@@ -84,12 +27,23 @@ def test_a_profile_without_a_rule_is_left_as_the_catalog_says():
 def test_more_is_wanted_only_when_more_was_needed_for_the_whole_window():
     one = busy(window=30)
     one.in_flight = 9
-    assert [one.wanted(0), one.wanted(29)] == [1, 1]
-    one.in_flight = 4
-    assert one.wanted(0.5) == 1
-    one.in_flight = 9
     assert [one.wanted(0), one.wanted(29), one.wanted(1)] == [1, 1, 3]
     assert one.state[KEY].words == "9 in flight, 4 a replica"
+
+
+def test_the_time_for_which_no_more_was_needed_counts_against_it():
+    one = busy(window=30)
+    one.in_flight = 9
+    assert [one.wanted(0), one.wanted(20)] == [1, 1]
+    one.in_flight = 4
+    assert [one.wanted(0), one.wanted(15)] == [1, 1]
+    one.in_flight = 9
+    assert [one.wanted(0), one.wanted(24), one.wanted(1)] == [1, 1, 3]
+    one = busy(window=30)
+    for in_flight in (9, 9, 4, 4, 4, 4, 9, 9, 9):
+        one.in_flight = in_flight
+        assert one.wanted(14) == 1, "what outweighs it ends it, and no more than that"
+    assert one.wanted(2) == 3
 
 
 def test_less_is_wanted_only_after_its_own_window_and_never_less_than_was_needed_in_it():

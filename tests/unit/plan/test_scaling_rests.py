@@ -164,3 +164,11 @@ def test_what_flapped_for_ever_rests_after_its_first_queue():
     work = Work(requests=6, slots=4, rate=0.0, shares=even, loads_for=1, says_running=True)
     wanted = numbers(Scaling(queued=1), work, 1, None, 1)
     assert (wanted[0], set(wanted[10:])) == (1, {2})
+
+
+def test_more_tokens_of_fewer_replicas_to_which_requests_spread_badly_do_not_add_one_for_ever():
+    badly = (1, 1, 10, 10, 10, 10)
+    work = Work(requests=20, slots=9, rate=7.0, shares=badly, loads_for=1, says_running=True)
+    wanted = numbers(Scaling(tokens_per_second=50.0), work, 1, None, 1)
+    assert 3 <= sum(a != b for a, b in pairwise(wanted)) <= 4, "fewer are tried once"
+    assert set(wanted[-len(wanted) // 2 :]) == {3}
