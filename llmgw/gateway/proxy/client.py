@@ -5,6 +5,7 @@ from typing import Protocol, cast
 
 from llmgw.gateway.proxy.bodies import Bodies
 from llmgw.gateway.proxy.deadlines import NEVER, Deadlines
+from llmgw.gateway.proxy.means import Live
 from llmgw.gateway.proxy.replies import CONTINUE, refusal_reply
 from llmgw.gateway.proxy.requests import Request, RequestReader
 from llmgw.gateway.refusals import Refusal
@@ -42,6 +43,11 @@ class Running(Protocol):
 
     def stopped(self) -> None:
         """The worker ends now."""
+        ...
+
+    @property
+    def live(self) -> Live:
+        """Return what the request has become, for whoever looks at requests in flight."""
         ...
 
 
@@ -132,6 +138,19 @@ class ClientConnection(asyncio.Protocol):
         self._full = False
         self._left = 0
         self.deadline = NEVER
+
+    # What whoever looks at requests in flight asks.
+
+    @property
+    def live(self) -> Live | None:
+        """Return the request that is served; None: there is none."""
+        return None if self._running is None else self._running.live
+
+    @property
+    def peer(self) -> str | None:
+        """Return the address that the client connects from; None: it can't be told."""
+        found = self._transport.get_extra_info("peername")
+        return f"{found[0]}:{found[1]}" if isinstance(found, tuple) else None
 
     # What asyncio calls.
 

@@ -1,7 +1,7 @@
 """One connection to an engine: replies are parsed strictly, only bodies leave this module."""
 
 import asyncio
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
 import httptools
 
@@ -9,7 +9,7 @@ HEAD_BYTES = 64 << 10
 
 
 class Reader(Protocol):
-    """Who waits for an engine's reply. Nothing is called after `reply_broken` or a last body."""
+    """Who waits for an engine's reply. Nothing is called after `reply_broken` or `reply_end`."""
 
     def reply_head(
         self, status: int, headers: list[tuple[bytes, bytes]], length: int | None
@@ -17,8 +17,12 @@ class Reader(Protocol):
         """Take the head; `length` is the body's, None when the engine did not say."""
         ...
 
-    def reply_body(self, data: bytes, *, last: bool) -> None:
-        """Take a piece of the body; the last may be empty."""
+    def reply_piece(self, data: bytes) -> None:
+        """Take a piece of the body, not the last."""
+        ...
+
+    def reply_end(self, data: bytes) -> None:
+        """Take the last piece of the body, which may be empty."""
         ...
 
     def reply_broken(self, words: str, *, untouched: bool) -> None:
@@ -37,6 +41,7 @@ class EngineConnection(asyncio.Protocol):
         "_broken",
         "_chunked",
         "_done",
+        "_flows",
         "_head_bytes",
         "_head_told",
         "_headers",
@@ -50,7 +55,9 @@ class EngineConnection(asyncio.Protocol):
         "_status",
         "_touched",
         "_transport",
+        "_whole",
         "idle_since",
+        "on_body",
         "on_idle_lost",
         "reused",
     )
@@ -59,8 +66,10 @@ class EngineConnection(asyncio.Protocol):
 
     def __init__(self) -> None:
         self._reader: Reader | None = None
-        self._parser = httptools.HttpResponseParser(self)
         self._parts: list[bytes] = []
+        # Looked up by the parser, which calls it for each chunk: a method costs more than a chunk.
+        self.on_body: Final = self._parts.append
+        self._parser = httptools.HttpResponseParser(self)
         self.reused = False
         """It carried a request before, so that the engine may have closed it meanwhile."""
         self.idle_since = 0.0
@@ -78,6 +87,10 @@ class EngineConnection(asyncio.Protocol):
         self._interim = False
         self._keep = False
         self._done = False
+        self._whole = 0
+        """Pieces of the body that there were when it was done."""
+        self._flows = False
+        """In the middle of a body: what comes is passed on and nothing else happens."""
         self._touched = False
         self._broken = ""
 
@@ -122,7 +135,8 @@ class EngineConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Read a part of a reply and pass its body on, in one piece."""
-        if self._reader is None:
+        reader = self._reader
+        if reader is None:
             self._transport.abort()
             return
         self._touched = True
@@ -132,9 +146,17 @@ class EngineConnection(asyncio.Protocol):
             raise  # a fault of ours, not of the engine
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._poisoned = True
+            self._flows = False
             if not self._done:
                 self._broken = f"not acceptable HTTP: {error}"
-        self._tell()
+        if not self._flows:
+            self._tell(reader)
+            return
+        parts = self._parts
+        if parts:
+            data = parts[0] if len(parts) == 1 else b"".join(parts)
+            parts.clear()
+            reader.reply_piece(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell whoever waits that the reply ends here."""
@@ -143,7 +165,7 @@ class EngineConnection(asyncio.Protocol):
             if self.on_idle_lost is not None:
                 self.on_idle_lost.idle_lost(self)
         elif self._head_told and not self._framed and exc is None:
-            reader.reply_body(b"", last=True)
+            reader.reply_end(b"")
         else:
             words = f"the engine's connection broke: {exc}" if exc else "the engine closed early"
             reader.reply_broken(words, untouched=not self._touched)
@@ -162,6 +184,7 @@ class EngineConnection(asyncio.Protocol):
         self._head_bytes += len(name) + len(value)
         if self._head_bytes > HEAD_BYTES:
             self._broken = "a head of more than 64 KiB"
+            self._flows = False  # it may be the trailers
         if self._head_told or self._broken:
             return
         lowered = name.lower()
@@ -182,11 +205,6 @@ class EngineConnection(asyncio.Protocol):
         self._interim = 100 <= self._status < 200
         self._keep = self._parser.should_keep_alive()  # forgotten once the reply is complete
 
-    def on_body(self, data: bytes) -> None:
-        """Take a piece of the body."""
-        if not self._done:
-            self._parts.append(data)
-
     def on_message_complete(self) -> None:
         """Note the end of a reply; one that only says to go on is none."""
         if self._done:
@@ -197,6 +215,8 @@ class EngineConnection(asyncio.Protocol):
             self._status = 0
             return
         self._done = True
+        self._flows = False
+        self._whole = len(self._parts)
 
     # Telling.
 
@@ -204,39 +224,35 @@ class EngineConnection(asyncio.Protocol):
     def _framed(self) -> bool:
         return self._length is not None or self._chunked or self._status in {204, 304}
 
-    def _tell(self) -> None:
-        """Tell the reader what the last bytes brought."""
-        reader = self._reader
-        if reader is None:
-            return
-        if self._head_told and not self._done and not self._broken:
-            self._tell_piece(reader)
-            return
+    def _tell(self, reader: Reader) -> None:
+        """Tell the reader what the last bytes brought, at the beginning of a reply or its end."""
         if not self._broken and not self._head_told and self._status and not self._interim:
             self._head_told = True
             headers, self._headers = self._headers, []
             reader.reply_head(self._status, headers, self._length)
             if self._reader is not reader:
                 return
-        parts, self._parts = self._parts, []
-        data = parts[0] if len(parts) == 1 else b"".join(parts)
+            self._flows = not self._done
+        data = self._take_parts()
         if self._done and self._head_told:
             self._reader = None
             self._settle()
-            reader.reply_body(data, last=True)
+            reader.reply_end(data)
         elif self._broken:
             self._reader = None
             self._transport.abort()
             reader.reply_broken(self._broken, untouched=False)
         elif data:
-            reader.reply_body(data, last=False)
+            reader.reply_piece(data)
 
-    def _tell_piece(self, reader: Reader) -> None:
-        """Tell of a piece in the middle of a body, which is what most bytes bring."""
+    def _take_parts(self) -> bytes:
+        """Return the pieces of the body that came, as one; what stands behind its end is none."""
         parts = self._parts
-        if parts:
-            self._parts = []
-            reader.reply_body(parts[0] if len(parts) == 1 else b"".join(parts), last=False)
+        if self._poisoned:
+            del parts[self._whole :]
+        data = parts[0] if len(parts) == 1 else b"".join(parts)
+        parts.clear()
+        return data
 
     def _settle(self) -> None:
         """Decide whether the connection may carry another request."""

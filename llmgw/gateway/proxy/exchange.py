@@ -3,6 +3,7 @@
 from llmgw.gateway.accounting import Account
 from llmgw.gateway.proxy import faults, outside
 from llmgw.gateway.proxy.deadlines import NEVER
+from llmgw.gateway.proxy.endpoints import Engine
 from llmgw.gateway.proxy.events import EventStream
 from llmgw.gateway.proxy.gathered import CHAT, JSON, GatheredReply
 from llmgw.gateway.proxy.means import Client, Means, Task
@@ -10,6 +11,7 @@ from llmgw.gateway.proxy.replies import Framing, is_event_stream, passed_on
 from llmgw.gateway.proxy.sending import Sending
 from llmgw.gateway.proxy.usage import WholeReply
 from llmgw.gateway.refusals import Refusal, error_event
+from llmgw.model.live import CONNECTING, PREFILL, STREAMING
 
 LOADING = 503
 """What an engine answers that is still loading, or full: another may be ready."""
@@ -26,8 +28,10 @@ class Exchange:
         "_account",
         "_client",
         "_events",
+        "_flowing",
         "_framing",
         "_means",
+        "_moved",
         "_paused",
         "_reply",
         "_sending",
@@ -45,6 +49,10 @@ class Exchange:
         self._account = account
         self._sending = Sending(means, self, task, account)
         self._framing: Framing | None = None
+        self._flowing: Framing | None = None
+        """The same once the reply has begun: what comes is framed, written and nothing else."""
+        self._moved = False
+        """Something came since the last look."""
         self._reply = WholeReply()
         self._status = 0
         self._events = False
@@ -61,6 +69,52 @@ class Exchange:
                 self.cannot_be_sent(refusal)
         except Exception as error:  # noqa: BLE001 (it costs this request alone)
             self.fault(error)
+
+    # What whoever looks at requests in flight asks.
+
+    @property
+    def live(self) -> "Exchange":
+        """Return what the request has become."""
+        return self
+
+    @property
+    def task(self) -> Task:
+        """Return what it asks."""
+        return self._task
+
+    @property
+    def account(self) -> Account:
+        """Return its account."""
+        return self._account
+
+    @property
+    def engine(self) -> Engine | None:
+        """Return the engine that has it, or is about to get it."""
+        return self._sending.engine
+
+    @property
+    def state(self) -> str:
+        """Return how far it is, as one of `llmgw.model.live.STATES`."""
+        if self._started or (self._is_gathering and self._reply.produced):
+            return STREAMING
+        return CONNECTING if self._sending.connection is None else PREFILL
+
+    @property
+    def tokens(self) -> int | None:
+        """Return an estimate of what was produced so far; None: nothing tells."""
+        return self._reply.produced if self._events or self._is_gathering else None
+
+    def cancelled(self, refusal: Refusal) -> None:
+        """End because an operator says so: what was produced is booked, the client is told."""
+        status, produced, now = self._so_far()
+        answered = self._status if self._started else refusal.status
+        self._let_go()
+        self._account.note_error(refusal.code)
+        self._account.ended(status, produced, now, answered)
+        if self._started:
+            self._break(refusal.code, refusal.message)
+        else:
+            self._client.refuse(refusal, self._task.request_id)
 
     # What the client's connection calls.
 
@@ -165,31 +219,29 @@ class Exchange:
             length = None  # an event may be taken out
         self._framing = Framing(status, lines, length, self._task.request, self._task.request_id)
 
-    def reply_body(self, data: bytes, *, last: bool) -> None:
-        """Pass a piece of the body on."""
+    def reply_piece(self, data: bytes) -> None:
+        """Pass a piece of the body on: what the gateway does most."""
+        self._moved = True
+        framing = self._flowing
+        if framing is None:
+            self._take_piece(data)
+            return
+        out = self._reply.feed(data)
+        if out:
+            self._client.write(framing.piece(out))
+
+    def reply_end(self, data: bytes) -> None:
+        """Pass the end of the body on."""
         framing = self._framing
         if framing is None:
             return
-        out = self._reply.feed(data)
-        if last:
-            out += self._reply.rest()
+        out = self._reply.feed(data) + self._reply.rest()
         if isinstance(self._reply, GatheredReply):
             if self._reply.failed:
                 self._ask_as_written(strange=self._reply.strange)
                 return
             framing = self._framed_whole(out)
-        if last:
-            self._finish(framing, out)
-            return
-        if out:
-            out = framing.piece(out, last=False)
-            if not self._started:
-                out = self._begin(framing) + out
-            self._client.write(out)
-            if self._events:
-                self._account.progress(self._reply.produced)
-        if not self._paused and (self._started or self._is_gathering):
-            self.set_deadline(self._task.config.idle_timeout)
+        self._finish(framing, out)
 
     def reply_broken(self, words: str, *, untouched: bool) -> None:
         """Go to another engine while nothing was written; else end the reply as broken."""
@@ -205,6 +257,35 @@ class Exchange:
             self._sending.on_a_new_connection()
         else:
             self._sending.failed(words)
+
+    # Passing on.
+
+    def _take_piece(self, data: bytes) -> None:
+        """Take a piece before anything of the reply was written."""
+        framing = self._framing
+        if framing is None:
+            return
+        out = self._reply.feed(data)
+        if isinstance(self._reply, GatheredReply):
+            if self._reply.failed:
+                self._ask_as_written(strange=self._reply.strange)
+                return
+        elif out:
+            self._client.write(self._begin(framing) + framing.piece(out))
+            self._flowing = framing
+            self._means.streams.add(self)
+        if not self._paused and (self._started or self._is_gathering):
+            self.set_deadline(self._task.config.idle_timeout)
+
+    def look(self, now: float) -> None:
+        """Charge what passed since the last look, and give the engine its time anew."""
+        if not self._moved:
+            return
+        self._moved = False
+        if self._events:
+            self._account.progress(self._reply.produced)
+        if not self._paused:
+            self._client.deadline = now + self._task.config.idle_timeout
 
     # Gathering.
 
@@ -248,13 +329,17 @@ class Exchange:
 
     def _finish(self, framing: Framing, out: bytes) -> None:
         """End a whole reply."""
-        out = framing.piece(out, last=True)
+        out = framing.end(out)
         if not self._started:
             out = self._begin(framing) + out
         if out:
             self._client.write(out)
+        self._stop_flowing()
         now = self._means.deadlines.now()
-        self._account.finished(self._status, self._reply.usage, self._reply.produced, now)
+        usage = self._reply.usage
+        says = usage is not None and usage.completion_tokens is not None
+        produced = 0 if says else self._reply.produced  # not counted where it is not needed
+        self._account.finished(self._status, usage, produced, now)
         self._sending.arrived(now)
         self._client.finish(keep=not framing.to_the_end)
 
@@ -263,16 +348,26 @@ class Exchange:
         self._let_go()
         self._account.note_error(code)
         self._account.broken(*self._so_far())
+        self._break(code, words)
+
+    def _break(self, code: str, words: str) -> None:
+        """Write that a reply that began ends here, where its form has words for it."""
         framing = self._framing
         if framing is not None and self._events:
-            self._client.write(framing.piece(error_event(code, words), last=True))
+            self._client.write(framing.end(error_event(code, words)))
             self._client.finish(keep=False)
         else:
             self._client.abort()
 
     def _let_go(self) -> None:
         """Leave the engine, whatever it is doing for this request, or the queue."""
+        self._stop_flowing()
         self._sending.let_go()
+
+    def _stop_flowing(self) -> None:
+        if self._flowing is not None:
+            self._flowing = None
+            self._means.streams.discard(self)
 
     def _so_far(self) -> tuple[int | None, int, float]:
         now = self._means.deadlines.now()

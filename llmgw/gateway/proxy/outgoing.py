@@ -86,8 +86,7 @@ class Outgoing:
     def drop(self) -> None:
         """Give the memory back: the request goes to no other engine."""
         self._body = self.body = self._lines = b""
-        self._task.request.drop()
-        self._task.asked = _DROPPED  # what was read of the body holds on to all of it
+        self._task.drop(_DROPPED)  # what was read of the body holds on to all of it
 
 
 def _lines(task: Task) -> bytes:

@@ -109,9 +109,12 @@ class Framing:
         head, self._head = self._head, b""
         return head
 
-    def piece(self, data: bytes, *, last: bool) -> bytes:
-        """Return a piece of body as it is written; `last` ends the body."""
-        if not self._chunked:
+    def piece(self, data: bytes) -> bytes:
+        """Return a piece of the body as it is written."""
+        if not self._chunked or not data:
             return data
-        framed = b"%x\r\n%b\r\n" % (len(data), data) if data else b""
-        return framed + LAST_CHUNK if last else framed
+        return b"%x\r\n%b\r\n" % (len(data), data)
+
+    def end(self, data: bytes) -> bytes:
+        """Return the last piece of the body, which may be empty, and what ends it."""
+        return self.piece(data) + LAST_CHUNK if self._chunked else data

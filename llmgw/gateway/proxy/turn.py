@@ -12,10 +12,11 @@ from llmgw.gateway.proxy import faults
 from llmgw.gateway.proxy.client import ClientConnection, Running
 from llmgw.gateway.proxy.deadlines import NEVER
 from llmgw.gateway.proxy.endpoints import Way
-from llmgw.gateway.proxy.means import Client, Means, Task
+from llmgw.gateway.proxy.means import Client, Live, Means, Task
 from llmgw.gateway.proxy.replies import Framing
 from llmgw.gateway.proxy.tries import FULL, NO_REPLICA
 from llmgw.gateway.refusals import RETRY_AFTER, Refusal, error_event, quoted
+from llmgw.model.live import QUEUED
 
 STREAM = b"content-type: text/event-stream\r\ncache-control: no-cache\r\n"
 FALLS_BACK = frozenset({"no_replica", "queue_full", "queue_timeout"})
@@ -158,6 +159,45 @@ class Turn:
             self._told = ToldClient(self._client, self._task)
         self._told.comment(words)
 
+    # What whoever looks at requests in flight asks.
+
+    @property
+    def live(self) -> Live:
+        """Return what the request has become."""
+        return self if self._exchange is None else self._exchange.live
+
+    @property
+    def task(self) -> Task:
+        """Return what it asks."""
+        return self._task
+
+    @property
+    def account(self) -> Account:
+        """Return its account."""
+        return self._account
+
+    @property
+    def engine(self) -> None:
+        """Return no engine: it waits for one."""
+
+    @property
+    def state(self) -> str:
+        """Return how far it is."""
+        return QUEUED
+
+    @property
+    def tokens(self) -> None:
+        """Return that nothing can have been produced."""
+
+    def cancelled(self, refusal: Refusal) -> None:
+        """End while it waits, because an operator says so."""
+        if self._seat is not None:
+            self._seat.leave()
+        now = self._means.deadlines.now()
+        self._account.note_error(refusal.code)
+        self._account.ended(None, 0, now, refusal.status)
+        (self._told or self._client).refuse(refusal, self._task.request_id)
+
     # What the client's connection calls.
 
     def client_left(self) -> None:
@@ -238,7 +278,7 @@ class ToldClient:
 
     def comment(self, words: str) -> None:
         """Write a comment, which clients skip."""
-        self._client.write(self._framing.piece(f": {words}\n\n".encode(), last=False))
+        self._client.write(self._framing.piece(f": {words}\n\n".encode()))
 
     def write(self, data: bytes) -> None:
         """Write a part of the reply."""
@@ -270,7 +310,7 @@ class ToldClient:
         self._client.abort()
 
     def _end(self, event: bytes) -> None:
-        self._client.write(self._framing.piece(event, last=True))
+        self._client.write(self._framing.end(event))
 
 
 def _is_stream(head: bytes) -> bool:

@@ -35,14 +35,33 @@ class _Reply(msgspec.Struct):
     usage: Usage | None = None
 
 
+class Event(msgspec.Struct):
+    """What is read of an event's data."""
+
+    usage: Usage | None = None
+    response: _Reply | None = None
+    """Where an event of the Responses API has it."""
+    choices: list[msgspec.Raw] | None = None
+    prompt_progress: msgspec.Raw = msgspec.Raw(b"")
+
+
 _reply = msgspec.json.Decoder(_Reply)
 _usage = msgspec.json.Decoder(Usage)
+_event = msgspec.json.Decoder(Event)
 
 
 def usage_of_reply(body: bytes) -> Usage | None:
     """Return the usage that a whole JSON reply holds; None when it holds none that can be read."""
     try:
         return _reply.decode(body).usage
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def read_event(data: bytes) -> Event | None:
+    """Return what an event's data says; None when it is not JSON of that form."""
+    try:
+        return _event.decode(data)
     except (msgspec.DecodeError, RecursionError):
         return None
 

@@ -130,7 +130,7 @@ def choose(
     worth = WORTH + WORTH_OF_MEAN * sum(loads) / len(loads)
     session = known[0][0] if known else 0
     shares = [(marks, _share(level, len(prompt.hashes))) for marks, level in held]
-    gains = [_gain(one.mark, session, shares) for one in candidates]
+    gains = _gains(candidates, session, shares)
     chosen = _least([load - worth * gain for load, gain in zip(loads, gains, strict=True)], below)
     one = candidates[chosen]
     if one.mark & session:
@@ -138,11 +138,21 @@ def choose(
     return one, PREFIX if gains[chosen] else BUSY
 
 
-def _gain(mark: int, session: int, shares: Sequence[tuple[int, float]]) -> float:
-    """Return between 0 and 1 what a replica holds."""
-    if mark & session:
-        return 1.0
-    return next((share for marks, share in shares if marks & mark), 0.0)
+def _gains(
+    candidates: Sequence[Marked], session: int, shares: Sequence[tuple[int, float]]
+) -> list[float]:
+    """Return between 0 and 1 what each replica holds; no two of `shares` have a mark in common."""
+    gains = []
+    for one in candidates:
+        mark = one.mark
+        gain = 1.0 if mark & session else 0.0
+        if not gain:
+            for marks, share in shares:
+                if marks & mark:
+                    gain = share
+                    break
+        gains.append(gain)
+    return gains
 
 
 def _share(level: int, levels: int) -> float:

@@ -11,5 +11,6 @@ take turns. On a busy machine the numbers grow together; what is worth something
 
 Ours is `llmgw gateway` with one worker, joined to a control plane, every feature on. It is asked to
 show each feature before anything is measured: a key that is wrong, usage that is counted, a shared
-prefix that goes to one engine. Without one of them nothing is measured.
+prefix that goes to one engine. Without one of them nothing is measured. `bare relay` passes bytes
+on and does nothing else: what is left of ours beside it is what ours does.
 """

@@ -130,6 +130,11 @@ def _router(module: str, policy: str, *more: str) -> Argv:
     return argv
 
 
+def _relay(home: Path | None, port: int, ports: list[int], directory: str) -> list[str]:
+    program = Path(__file__).parent / "relay.py"
+    return [sys.executable, str(program), str(port), *map(str, ports)]
+
+
 def _litellm(home: Path | None, port: int, ports: list[int], directory: str) -> list[str] | None:
     program = None if home is None else home / "bin" / "litellm"
     if program is None or not program.exists():
@@ -156,6 +161,7 @@ PEERS: dict[str, Argv] = {
     "vllm-router": _router("vllm", "power_of_two"),
     "vllm-router by prefix": _router("vllm", "cache_aware"),
     "litellm": _litellm,
+    "bare relay": _relay,
 }
 
 

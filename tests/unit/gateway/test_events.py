@@ -6,7 +6,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmgw.gateway.proxy.events import HELD_MOST, EventStream
+from llmgw.gateway.proxy.events import HELD_MOST, UNCOUNTED_MOST, EventStream
 from llmgw.gateway.proxy.usage import Usage, WholeReply, usage_of_end, usage_of_reply
 
 ROLE = b'data: {"choices":[{"delta":{"role":"assistant"}}]}\n\n'
@@ -139,3 +139,12 @@ def test_what_a_streamed_response_used_is_read_from_within_its_last_event(cuts):
     out, events = passed(cut(WORD + done, cuts), hide=False)
     assert out == WORD + done
     assert (events.usage.prompt_tokens, events.usage.completion_tokens) == (7, 3)
+
+
+def test_of_what_passed_no_more_than_a_few_pieces_is_kept_to_be_counted():
+    events = EventStream(hide_usage=True)
+    for _ in range(10 * UNCOUNTED_MOST):
+        events.feed(LAST)
+        assert len(events._uncounted) <= UNCOUNTED_MOST
+    assert events.produced == 10 * UNCOUNTED_MOST - 1
+    assert events._uncounted == []
