@@ -88,6 +88,10 @@ def gateway(
             help="Models, endpoints and keys: with it there is no control plane.",
         ),
     ] = None,
+    tls: Annotated[
+        str | None,
+        typer.Option("--tls", help="`cluster`: users are shown a certificate of the cluster."),
+    ] = None,
     tls_cert: Annotated[
         str | None, typer.Option("--tls-cert", help="Certificate (PEM) that users are shown.")
     ] = None,
@@ -102,6 +106,7 @@ def gateway(
         "listen": listen,
         "workers": workers,
         "endpoints": endpoints,
+        "tls": tls,
         "tls_cert": tls_cert,
         "tls_key": tls_key,
         "control_planes": server or None,

@@ -5,7 +5,7 @@ from llmgw.base.clock import Clock
 from llmgw.control.settings import LiveSettings
 from llmgw.link.identity import Identity
 from llmgw.model.link import CertificateIssued
-from llmgw.pki.authority import Authority, Signed
+from llmgw.pki.authority import USERS, Authority, Signed
 from llmgw.store.interface import Store, StoredCertificate
 
 logger = log.get(__name__)
@@ -80,3 +80,25 @@ class Certificates:
             certificate_pem=signed.certificate_pem, authority_pem=self.authority.certificate_pem
         )
         return signed, issued
+
+    async def for_users(self, identity: Identity, csr_pem: str, peer: str) -> CertificateIssued:
+        """Sign what a gateway shows to its users; raises as `prepare`.
+
+        It names what the settings say, the gateway's id and the address that it speaks from, and
+        nothing that the gateway itself asks for.
+
+        Args:
+            identity: the gateway's.
+            csr_pem: its request.
+            peer: where it speaks from, `host:port`.
+        """
+        host = peer.rpartition(":")[0].strip("[]")
+        named = self._settings.current.settings.gateway.tls_names
+        addresses = tuple(dict.fromkeys((*named, identity.id, *filter(None, (host,)))))
+        signed = self.prepare(csr_pem, USERS, identity.id, addresses)
+        await self.keep(signed, USERS, identity.id)
+        return CertificateIssued(
+            certificate_pem=signed.certificate_pem,
+            authority_pem=self.authority.certificate_pem,
+            for_users=True,
+        )

@@ -8,7 +8,7 @@ from llmgw.control.engine_loads import Telling
 from llmgw.control.peer import PeerStream
 from llmgw.control.peer_session import PeerSession, same
 from llmgw.link.identity import Identity
-from llmgw.model.gateway import GatewayRegister
+from llmgw.model.gateway import Gateway, GatewayRegister
 from llmgw.model.link import GatewayControl, GatewayMessage, Ping
 
 SETTLES = 0.6
@@ -50,6 +50,20 @@ class GatewaySession(PeerSession[GatewayMessage, GatewayControl]):
         """
         process = same(self.register.boot, register.boot)
         return self.is_left_to(identity, quiet=quiet, same_process=process)
+
+    def shown(self, now: float) -> Gateway:
+        """Return what people are shown of a gateway that has just connected."""
+        return Gateway(
+            id=self.identity.id,
+            connected=True,
+            version=self.register.version,
+            url=self.register.url,
+            workers=self.register.workers,
+            peer=self.stream.peer,
+            since=now,
+            certificate_ends=self.identity.ends,
+            certificate_begins=self.identity.begins,
+        )
 
     def ping(self, now: float) -> None:
         """Tell the gateway that this control plane lives; it answers, having no heartbeat."""

@@ -13,17 +13,20 @@ from llmgw.control.events import Events
 from llmgw.control.feed import Feed
 from llmgw.control.gateway_feed import GatewayFeed
 from llmgw.control.gateway_session import GatewaySession, GatewayStream
+from llmgw.control.gateway_troubles import GatewayTroubles
+from llmgw.control.gateway_usage import GatewayUsage
 from llmgw.control.greeting import Greeting
+from llmgw.control.key_use import KeyUses
 from llmgw.control.leader import Leader
+from llmgw.control.live import LiveRequests
 from llmgw.control.loads import Loads
 from llmgw.control.peer import certified
-from llmgw.control.peer_session import CLASH_SHOWN
-from llmgw.control.quotas import Quotas
+from llmgw.control.quotas import Quotas, in_parts
 from llmgw.control.settings import LiveSettings
 from llmgw.control.traffic import Traffic
-from llmgw.control.writing import USAGE, Writing
+from llmgw.control.writing import Writing
 from llmgw.link.identity import Identity
-from llmgw.model.bounds import Cuts, bounded
+from llmgw.model.bounds import bounded
 from llmgw.model.events import WARNING
 from llmgw.model.feed import Follow, Position
 from llmgw.model.gateway import (
@@ -36,6 +39,7 @@ from llmgw.model.gateway import (
     LoadReport,
     ModelTraffic,
     TrafficReport,
+    WorkersReport,
 )
 from llmgw.model.keys import Key, QuotaGrant, QuotaReport, UsageReport
 from llmgw.model.link import (
@@ -44,18 +48,12 @@ from llmgw.model.link import (
     GatewayMessage,
     Goodbye,
     Pong,
-    UsageTaken,
 )
 from llmgw.model.settings import NodeSettings
 from llmgw.plan.records import Load
 from llmgw.store.interface import Store
 
 logger = log.get(__name__)
-
-DOWN_MOST = 256
-"""Engines that gateways can't reach and that are told apart; of more, nobody is told."""
-DOWN_FOR = 60.0
-"""Seconds for which an engine that a gateway could not reach is told once, not at each attempt."""
 
 CATCH_UP = 1.5
 """Seconds for which a change waits for gateways to serve by it: some batches of the feed."""
@@ -66,7 +64,6 @@ class Gateways:
 
     Invariant: as with agents, another stream takes the place of a session only with the same
     certificate, and from another process only when the first is gone (LINK-6b).
-    Usage is acknowledged once it lies in the store, never before: a gateway keeps it until then.
     """
 
     def __init__(
@@ -85,7 +82,6 @@ class Gateways:
     ) -> None:
         self._store = store
         self._loads = loads
-        self._writing = writing
         self._events = events
         self._leader = leader
         self._settings = settings
@@ -95,9 +91,12 @@ class Gateways:
         self._sessions: dict[str, GatewaySession] = {}
         self._known: dict[str, Gateway] = {}
         self._traffic = Traffic()
-        self._down: dict[tuple[str, str], float] = {}
+        self._troubles = GatewayTroubles(events, clock)
         self._feed = GatewayFeed(feed, clock, self._live)
         self.quotas = Quotas(clock)
+        self.key_uses = KeyUses(clock)
+        self._usage = GatewayUsage(store, writing, self.key_uses, clock)
+        self.live = LiveRequests(self._sessions, self.all, clock)
 
     def all(self) -> tuple[Gateway, ...]:
         """Return every gateway that connected since this start, by id."""
@@ -106,6 +105,17 @@ class Gateways:
     def traffic(self) -> tuple[TrafficReport, ...]:
         """Return the newest report of each worker of each gateway."""
         return self._traffic.reports()
+
+    def live_traffic(self) -> tuple[TrafficReport, ...]:
+        """Return the newest report of each worker of the gateways that are connected."""
+        return tuple(one for one in self._traffic.reports() if one.gateway in self._sessions)
+
+    def queues(self) -> dict[str, dict[str, int]]:
+        """Return how many requests wait, by gateway and model, as gateways said last."""
+        return {
+            name: {one.model: one.queued for one in report.queues}
+            for name, report in self._loads.reports().items()
+        }
 
     def traffic_by_model(self) -> dict[str, ModelTraffic]:
         """Return traffic by model, summed over everything, as far as the store has it.
@@ -137,6 +147,10 @@ class Gateways:
     def connected(self, gateway: str) -> bool:
         """Say whether a gateway has a live stream here."""
         return gateway in self._sessions
+
+    def session(self, gateway: str) -> GatewaySession | None:
+        """Return a gateway's live stream; None when it has none here."""
+        return self._sessions.get(gateway)
 
     async def caught_up(self, limit: float = CATCH_UP) -> bool:
         """Wait until every connected gateway serves by what the feed says now.
@@ -172,7 +186,8 @@ class Gateways:
         """Lend slices of keys' limits to the gateways; return how many were told something."""
         grants = self.quotas.grants(keys, store_away=store_away)
         for gateway, grant in grants.items():
-            self._sessions[gateway].stream.send(GatewayControl(quotas=grant))
+            for part in in_parts(grant):
+                self._sessions[gateway].stream.send(GatewayControl(quotas=part))
         return len(grants)
 
     def tell_engine_loads(self, loads: Callable[[], Iterable[Load]], limit: float) -> int:
@@ -217,14 +232,14 @@ class Gateways:
             return
         first, cut = bounded(first)
         session = self._admit(stream, first)
-        self._note_cut(session, cut)
+        self._troubles.cut(session, cut)
         try:
             async for message in messages:
                 if self._sessions.get(session.identity.id) is not session:
                     return
                 session.heard = self._clock.monotonic()
                 kept, cut = bounded(message)
-                self._note_cut(session, cut)
+                self._troubles.cut(session, cut)
                 await self._take(session, kept)
         finally:
             self._leave(session)
@@ -256,34 +271,12 @@ class Gateways:
         if held.gives_way(identity, register, quiet=quiet):
             held.give_place_to(stream.peer)
             return
-        self._clash(held, stream.peer)
+        self._troubles.clash(held, stream.peer)
         raise Refused(
             f"{identity.id} is connected already: {held.stream.peer} keeps the id, "
             f"{stream.peer} is another gateway or another installation",
             hint="let one of them join under another name, or stop it",
         )
-
-    def _clash(self, held: GatewaySession, refused: str) -> None:
-        """Tell of two gateways with one id, once while the other tries again and again."""
-        host, now = refused.rpartition(":")[0], self._clock.monotonic()
-        last = held.clashed if host == held.clashed_with else None
-        known = last is not None and now - last < CLASH_SHOWN
-        held.clashed, held.clashed_with = now, host
-        if not known:
-            words = (
-                f"two gateways use the id {held.identity.id}: {held.stream.peer} is connected, "
-                f"{refused} was refused"
-            )
-            self._events.add("gateway", held.identity.id, words, severity=WARNING)
-
-    def _note_cut(self, session: GatewaySession, cut: Cuts) -> None:
-        new = sorted(cut.keys() - session.cut)
-        if new:
-            session.cut.update(new)
-            told = ", ".join(cut[field] for field in new)
-            gateway = session.identity.id
-            words = f"gateway {gateway} says more than is kept, the rest is cut: {told}"
-            self._events.add("gateway", gateway, words, severity=WARNING)
 
     def _welcome(
         self, stream: GatewayStream, identity: Identity, register: GatewayRegister
@@ -302,17 +295,7 @@ class Gateways:
         self._loads.unknown(identity.id)
         if register.boot is not None:
             self._traffic.new_boot(identity.id, register.boot)
-        self._known[identity.id] = Gateway(
-            id=identity.id,
-            connected=True,
-            version=register.version,
-            url=register.url,
-            workers=register.workers,
-            peer=stream.peer,
-            since=self._clock.now(),
-            certificate_ends=identity.ends,
-            certificate_begins=identity.begins,
-        )
+        self._known[identity.id] = session.shown(self._clock.now())
         stream.expect_every(link.heartbeat_interval)
         welcome = self._greeting.welcome(
             term=self._leader.term,
@@ -333,11 +316,12 @@ class Gateways:
             case GatewayMessage(follow=Follow() as follow):
                 await self._feed.follow(session, follow)
             case GatewayMessage(usage=UsageReport() as usage):
-                await self._usage(session, usage)
+                await self._usage.book(session, usage)
             case (
                 GatewayMessage(traffic=TrafficReport() as counted)
                 | GatewayMessage(loads=LoadReport() as counted)
                 | GatewayMessage(quotas=QuotaReport() as counted)
+                | GatewayMessage(workers=WorkersReport() as counted)
             ):
                 self._counted(session, counted)
             case GatewayMessage(pong=Pong(number=number)):
@@ -346,32 +330,18 @@ class Gateways:
             case GatewayMessage(reached=Position() as position):
                 self._feed.reached(session, position)
             case GatewayMessage(endpoint_down=EndpointDown() as down):
-                self._endpoint_down(session, down)
+                self._troubles.endpoint_down(session, down)
             case GatewayMessage(certificate_request=CertificateRequest() as request):
-                await self._renew(session, request.csr_pem)
+                await self._renew(session, request)
             case GatewayMessage(register=GatewayRegister()):
                 raise Refused(f"{session.identity.id} registered twice on one stream")
             case _:
-                pass
-
-    async def _usage(self, session: GatewaySession, usage: UsageReport) -> None:
-        if usage.gateway != session.identity.id:
-            raise Refused(f"{session.identity.id} reports usage of {usage.gateway!r}")
-        try:
-            await self._store.apply_usage(usage, at=self._clock.now())
-        except LlmgwError as error:
-            # Not acknowledged: the gateway keeps it and sends its totals again.
-            logger.warning("usage not stored", gateway=usage.gateway, why=error.message)
-            self._writing.failed(USAGE, error)
-            return
-        self._writing.done(USAGE)
-        taken = UsageTaken(
-            gateway=usage.gateway, boot=usage.boot, worker=usage.worker, sequence=usage.sequence
-        )
-        session.stream.send(GatewayControl(usage_taken=taken))
+                self.live.answered(session.identity.id, message)
 
     def _counted(
-        self, session: GatewaySession, report: TrafficReport | LoadReport | QuotaReport
+        self,
+        session: GatewaySession,
+        report: TrafficReport | LoadReport | QuotaReport | WorkersReport,
     ) -> None:
         if report.gateway != session.identity.id:
             return
@@ -380,39 +350,30 @@ class Gateways:
             self._loads.counted(report)
         elif isinstance(report, LoadReport):
             self._loads.take(report)
+        elif isinstance(report, WorkersReport):
+            self._replace(session, started=report.workers)
         else:
             self.quotas.take(report)
+            self.key_uses.told(report)
 
-    def _endpoint_down(self, session: GatewaySession, down: EndpointDown) -> None:
-        which = (session.identity.id, down.replica)
-        now = self._clock.monotonic()
-        last = self._down.get(which)
-        self._down = {w: at for w, at in self._down.items() if now - at < DOWN_FOR}
-        if last is None and len(self._down) >= DOWN_MOST:
-            return
-        if last is None or now - last >= DOWN_FOR:
-            self._down[which] = now
-            self._events.add(
-                "replica",
-                down.replica,
-                f"{down.replica}: gateway {session.identity.id} can't reach it: {down.words}",
-                severity=WARNING,
-                source=session.identity.id,
-            )
+    def _replace(self, session: GatewaySession, **changes: object) -> None:
+        gateway = session.identity.id
+        self._known[gateway] = msgspec.structs.replace(self._known[gateway], **changes)
 
-    async def _renew(self, session: GatewaySession, csr_pem: str) -> None:
+    async def _renew(self, session: GatewaySession, request: CertificateRequest) -> None:
+        identity, csr = session.identity, request.csr_pem
         try:
-            signed, issued = await self._certificates.renew(session.identity, csr_pem)
+            if request.for_users:
+                peer = session.stream.peer
+                shown = await self._certificates.for_users(identity, csr, peer)
+                session.stream.send(GatewayControl(certificate=shown))
+                return
+            signed, issued = await self._certificates.renew(identity, csr)
         except LlmgwError as error:
-            logger.warning("not renewed", gateway=session.identity.id, why=error.message)
+            logger.warning("not renewed", gateway=identity.id, why=error.message)
             return
         session.renewed(signed.serial, signed.begins, signed.ends)
-        gateway = session.identity.id
-        self._known[gateway] = msgspec.structs.replace(
-            self._known[gateway],
-            certificate_ends=signed.ends,
-            certificate_begins=signed.begins,
-        )
+        self._replace(session, certificate_ends=signed.ends, certificate_begins=signed.begins)
         session.stream.send(GatewayControl(certificate=issued))
 
     def _leave(self, session: GatewaySession) -> None:
@@ -425,8 +386,13 @@ class Gateways:
         self._traffic.idle(gateway)
         self._loads.away(gateway)
         self.quotas.left(gateway)
+        self.live.left(gateway)
         self._known[gateway] = msgspec.structs.replace(
-            self._known[gateway], connected=False, peer=None, since=self._clock.now()
+            self._known[gateway],
+            connected=False,
+            peer=None,
+            since=self._clock.now(),
+            started=None,
         )
         why = f": {session.ended}" if session.ended else ""
         self._events.add("gateway", gateway, f"gateway {gateway} is gone{why}", severity=WARNING)

@@ -1,8 +1,10 @@
 """Slices of keys' limits, lent to the gateways: what each used, what each is told."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
+
+import msgspec
 
 from llmgw.base.clock import Clock
 from llmgw.control.lending import Standing, lend
@@ -26,6 +28,16 @@ LACKS = 4.0
 """Seconds for which a gateway that refused a request is lent more than others: some rounds."""
 SETTLING = 10.0
 """Seconds in which a new leader hears what gateways hold before it lends."""
+
+
+GRANT_MOST = 4096
+"""Slices in one message: some 300 KB, of the 8 MiB that a message may have."""
+
+
+def in_parts(grant: QuotaGrant) -> Iterator[QuotaGrant]:
+    """Yield a grant in messages that the link carries; each can be taken by itself."""
+    for begin in range(0, max(1, len(grant.slices)), GRANT_MOST):
+        yield msgspec.structs.replace(grant, slices=grant.slices[begin : begin + GRANT_MOST])
 
 
 @dataclass(slots=True)
@@ -73,9 +85,14 @@ class Quotas:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._gateways: dict[str, _Gateway] = {}
-        self._gone: dict[tuple[str, str], _Day] = {}
-        """By key and gateway."""
+        self._gone: dict[str, dict[str, _Day]] = {}
+        """By key, then by gateway."""
         self._over: dict[str, float] = {}
+        self._stirred: set[str] = set()
+        """Keys of which something may have to be told; those of all others rest."""
+        self._all_stirred = True
+        self._lent_by: dict[str, Key] = {}
+        """By which limits each key was lent last."""
         self._began = clock.monotonic()
 
     def forget(self) -> None:
@@ -83,6 +100,7 @@ class Quotas:
         self._gateways.clear()
         self._gone.clear()
         self._over.clear()
+        self._all_stirred = True
         self._began = self._clock.monotonic()
 
     def connected(self, gateway: str, boot: str | None = None) -> None:
@@ -102,6 +120,7 @@ class Quotas:
             known.keys.clear()
         for told in known.keys.values():
             told.heard = False
+        self._all_stirred = True
         known.left = known.gateways = None
         known.store_away = False
 
@@ -110,6 +129,7 @@ class Quotas:
         known = self._gateways.get(gateway)
         if known is not None and known.left is None:
             known.left = self._clock.monotonic()
+            self._all_stirred = True
 
     def take(self, report: QuotaReport) -> None:
         """Apply a gateway's report."""
@@ -120,7 +140,8 @@ class Quotas:
         for use in report.keys:
             told = known.keys.setdefault(use.key, _Told())
             told.use = use
-            self._gone.pop((use.key, report.gateway), None)
+            self._stirred.add(use.key)
+            self._gone.get(use.key, {}).pop(report.gateway, None)
             if use.short:
                 told.short = self._over[use.key] = now
 
@@ -158,9 +179,8 @@ class Quotas:
         self._expire(now)
         gateways = len(self._gateways)
         slices: dict[str, list[QuotaSlice]] = {}
-        for key_id in sorted({key for one in self._gateways.values() for key in one.keys}):
-            key = keys.get(key_id)
-            for gateway, told in () if key is None else self._lend(key, gateways):
+        for key in self._news_of(keys):
+            for gateway, told in self._lend(key, gateways):
                 slices.setdefault(gateway, []).append(told)
         grants = {}
         for name, one in self._gateways.items():
@@ -171,6 +191,25 @@ class Quotas:
                 grants[name] = QuotaGrant(gateways=gateways, slices=told_now, store_away=store_away)
         self._drop(keys)
         return grants
+
+    def _news_of(self, keys: Mapping[str, Key]) -> list[Key]:
+        """Return the keys, by id, that anything has changed about since they were lent last.
+
+        What a key's gateways are told follows from what they said, what they were told, who they
+        are and the key's limits: as long as none of it changes, all of it stands.
+        """
+        every = {key for one in self._gateways.values() for key in one.keys}
+        known = {key_id: keys[key_id] for key_id in sorted(every) if key_id in keys}
+        stirred, everything = self._stirred, self._all_stirred
+        before, self._lent_by = self._lent_by, known
+        self._stirred, self._all_stirred = set(), False
+        if everything:
+            return list(known.values())
+        return [
+            key
+            for key_id, key in known.items()
+            if key_id in stirred or before.get(key_id) is not key
+        ]
 
     def _news(self, store_away: bool) -> dict[str, QuotaGrant]:
         """Return what gateways are told while nothing is lent yet."""
@@ -187,15 +226,21 @@ class Quotas:
             if one.left is None or now - one.left < AWAY:
                 continue
             del self._gateways[name]
+            self._all_stirred = True
             self._keep_days(name, one, one.left)
-        self._gone = {which: day for which, day in self._gone.items() if now - day.since < DAY}
+        for key_id, days in list(self._gone.items()):
+            for gateway in [name for name, day in days.items() if now - day.since >= DAY]:
+                del days[gateway]
+                self._stirred.add(key_id)
+            if not days:
+                del self._gone[key_id]
 
     def _keep_days(self, name: str, one: _Gateway, since: float) -> None:
         """Let what a gateway that is gone used of a day count on."""
         for key, told in one.keys.items():
             used = None if told.use is None else told.use.used.tokens_per_day
             if used:
-                self._gone[key, name] = _Day(used, since)
+                self._gone.setdefault(key, {})[name] = _Day(used, since)
 
     def _lend(self, key: Key, gateways: int) -> list[tuple[str, QuotaSlice]]:
         """Return the slices of a key that have changed."""
@@ -222,14 +267,15 @@ class Quotas:
                 told.slice, told.more, told.heard = lent_now, more, True
                 self._gateways[name].keys[key.id] = told
                 changed.append((name, QuotaSlice(key=key.id, slice=lent_now, more=more)))
+        if changed or any(self._lacks(told) for told in before):
+            self._stirred.add(key.id)
         return changed
 
     def _limit(self, key: Key, limit: str) -> int | None:
         most: int | None = getattr(key, limit)
         if most is None or limit != "tokens_per_day":
             return most
-        gone = sum(day.tokens for (key_id, _), day in self._gone.items() if key_id == key.id)
-        return max(0, most - gone)
+        return max(0, most - sum(day.tokens for day in self._gone.get(key.id, {}).values()))
 
     def _standing(self, name: str, told: _Told, limit: str, share: int) -> Standing:
         use = told.use
@@ -240,7 +286,7 @@ class Quotas:
             told=held if lent is None else lent,
             held=held,
             used=0 if use is None else getattr(use.used, limit) or 0,
-            short=self._clock.monotonic() - told.short < LACKS,
+            short=self._lacks(told),
             away=self._gateways[name].left is not None,
         )
 
@@ -252,7 +298,10 @@ class Quotas:
                 if key_id not in keys or (idle and told.slice is None):
                     del one.keys[key_id]
 
+    def _lacks(self, told: _Told) -> bool:
+        return self._clock.monotonic() - told.short < LACKS
+
     def _is_used(self, told: _Told) -> bool:
-        if self._clock.monotonic() - told.short < LACKS:
+        if self._lacks(told):
             return True
         return told.use is not None and any(getattr(told.use.used, name) for name in LIMITS)

@@ -106,6 +106,8 @@ class LiveSettings:
             replica_requests=settings.gateway.replica_requests,
             comment_period=settings.gateway.comment_period,
             replica_connections=settings.gateway.replica_connections,
+            tls_names=settings.gateway.tls_names,
+            held_bytes=settings.gateway.held_bytes,
         )
 
     def for_node(self) -> NodeSettings:

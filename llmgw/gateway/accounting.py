@@ -31,6 +31,7 @@ class Entry:
         "owed",
         "prompt",
         "requests",
+        "running",
     )
 
     def __init__(self, key: str, model: str) -> None:
@@ -43,6 +44,8 @@ class Entry:
         self.estimated = 0
         self.failed = 0
         self.owed = 0
+        self.running = 0
+        """Accounts that are open."""
         self.changed = False
 
     @classmethod
@@ -111,6 +114,17 @@ class Books:
         for seen in traffic:
             meter = self._meters[seen.model] = Meter.resumed(seen)
             self.note_meter(meter)  # what was in flight is not any more
+
+    def forget(self, totals: Iterable[UsageTotals]) -> tuple[UsageTotals, ...]:
+        """Forget what is no more than these totals, and can't become more; return what is."""
+        forgotten = []
+        for total in totals:
+            entry = self._entries.get((total.key, total.model))
+            if entry is None or entry.running or entry.changed or entry.record() != total:
+                continue
+            del self._entries[total.key, total.model]
+            forgotten.append(total)
+        return tuple(forgotten)
 
     def open(
         self,
@@ -226,9 +240,15 @@ class Account:
         self._others = others
         self.is_open = True
         entry.requests += 1
+        entry.running += 1
         meter.in_flight += 1
         books.note_entry(entry)
         books.note_meter(meter)
+
+    @property
+    def began(self) -> float:
+        """Return when it was opened; monotonic seconds."""
+        return self._began
 
     def chosen(self, reason: str) -> None:
         """Count why an engine was chosen for it."""
@@ -298,6 +318,19 @@ class Account:
         self._charge_part(status, produced)
         self._close(status, now)
 
+    def ended(self, status: int | None, produced: int, now: float, answered: int) -> None:
+        """Close it: an operator ended it. What was produced is charged.
+
+        Args:
+            status: what the engine's reply began with; None when it had not begun.
+            produced: an estimate of the tokens produced.
+            now: monotonic seconds.
+            answered: the status that the client got.
+        """
+        self._entry.cancelled += 1
+        self._charge_part(status, produced)
+        self._close(answered, now)
+
     def broken(self, status: int | None, produced: int, now: float) -> None:
         """Close it: the engine ended the reply too early; arguments as for `cancelled`."""
         self._entry.failed += 1
@@ -345,6 +378,7 @@ class Account:
 
     def _close(self, status: int | None, now: float) -> None:
         self.is_open = False
+        self._entry.running -= 1
         if status is not None:
             self._meter.replied(status)
         self._meter.duration.add(now - self._began)

@@ -4,11 +4,13 @@ import hashlib
 import hmac
 from collections.abc import Iterable
 
+from llmgw.gateway.frames import TableFrame
 from llmgw.gateway.refusals import Refusal, quoted
 from llmgw.model.keys import Key
 
 PREFIX = b"llmgw_"
 _NOBODY = hashlib.sha256(b"").digest()
+HERE, AWAY, NONE = "here", "away", "none"
 RETRY_TABLE = 2
 RETRY_UNKNOWN = 5
 """Seconds after which a key that is not known yet may be tried again."""
@@ -49,7 +51,21 @@ class KeyRing:
         self.received = False
         self.current = False
         self.sure = False
+        self.control_plane = AWAY
+        """Whether there is one, in one word."""
         self._holders: dict[bytes, Holder] = {}
+
+    def stand(self, frame: TableFrame) -> None:
+        """Take from a frame how sure the table is."""
+        self.received, self.current = frame.received, frame.current
+        self.sure = frame.current and frame.keys_sure
+        self.control_plane = NONE if frame.alone else HERE if frame.current else AWAY
+
+    def health(self) -> tuple[int, dict[str, object]]:
+        """Return what a health check is answered: status and body."""
+        if not self.received:
+            return 503, {"status": "no_table"}
+        return 200, {"status": "ok", "control_plane": self.control_plane}
 
     def replace(self, keys: Iterable[Key]) -> None:
         """Forget all keys and take these."""

@@ -4,7 +4,8 @@ One mapped table of 32-bit counts: a row a worker, a column an engine. Each cell
 worker of its row; a reader adds a column up. The parent clears the row of a worker that died.
 
 A second table of the same form says where requests of a worker wait, so that those of another do
-not take every place that becomes free.
+not take every place that becomes free: for how many models, since engines beyond the columns share
+the last one.
 """
 
 import mmap
@@ -27,6 +28,7 @@ class Cells:
         half = len(cells) // 2
         self._cells, self._waits = cells[:half], cells[half:]
         self._base = row * WIDTH
+        self.rows = half // WIDTH
 
     @classmethod
     def private(cls) -> "Cells":
@@ -51,12 +53,12 @@ class Cells:
         return self._cells[self._base + column]
 
     def wait(self, column: int, *, waits: bool) -> None:
-        """Say whether requests of this worker wait for an engine."""
-        self._waits[self._base + column] = waits
+        """Note that requests of one model begin to wait for an engine here, or wait no longer."""
+        self._waits[self._base + column] += 1 if waits else -1
 
-    def waiting(self, column: int) -> int:
-        """Return how many workers have requests that wait for an engine."""
-        return sum(self._waits[column::WIDTH])
+    def waiting_elsewhere(self, column: int) -> int:
+        """Return how many other workers have requests that wait for an engine."""
+        return sum(map(bool, self._waits[column::WIDTH])) - bool(self._waits[self._base + column])
 
     def clear_row(self, row: int) -> None:
         """Set a dead worker's counts to zero."""

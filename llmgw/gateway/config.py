@@ -10,6 +10,8 @@ DEFAULT_LINK = "127.0.0.1:7442"
 DEFAULT_METRICS = "127.0.0.1:7441"
 """Where a control plane would show them."""
 MOST_WORKERS = 256
+CLUSTER = "cluster"
+"""In `tls`: the certificate is the cluster's."""
 
 
 class GatewayServiceConfig(Written, frozen=True, kw_only=True):
@@ -35,6 +37,8 @@ class GatewayServiceConfig(Written, frozen=True, kw_only=True):
     """File with models, endpoints and keys: with it the gateway needs no control plane."""
     metrics: str = DEFAULT_METRICS
     """Where a gateway without a control plane shows `/metrics`: `host:port`, on loopback."""
+    tls: str | None = None
+    """`cluster`: users are shown a certificate that the cluster signs and renews."""
     tls_cert: str | None = None
     """Certificate with its chain (PEM) that users are shown; None: users connect without TLS."""
     tls_key: str | None = None
@@ -58,10 +62,22 @@ def check_config(config: GatewayServiceConfig) -> None:
         raise Usage(f"workers: {config.workers} is not between 1 and {MOST_WORKERS}")
     if config.endpoints is not None:
         _check_alone(config)
-    if (config.tls_cert is None) != (config.tls_key is None):
-        raise Usage("tls_cert and tls_key are given both or not at all")
+    _check_tls(config)
     if config.drain < 0:
         raise Usage(f"drain: {config.drain:g} is less than no time")
+
+
+def _check_tls(config: GatewayServiceConfig) -> None:
+    if (config.tls_cert is None) != (config.tls_key is None):
+        raise Usage("tls_cert and tls_key are given both or not at all")
+    if config.tls is None:
+        return
+    if config.tls != CLUSTER:
+        raise Usage(f"tls: {config.tls!r} is not {CLUSTER!r}", hint="own files: tls_cert, tls_key")
+    if config.tls_cert is not None:
+        raise Usage("tls: the cluster's certificate and one of your own exclude each other")
+    if config.endpoints is not None:
+        raise Usage("tls: a gateway with a file of endpoints has no cluster to sign anything")
 
 
 def _check_alone(config: GatewayServiceConfig) -> None:

@@ -13,12 +13,19 @@ Sample = tuple[str, int | float | Histogram | None]
 """Labels, value."""
 
 
-def page(traffic: Seen, endpoints: Iterable[tuple[str, str, bool, int]]) -> str:
+def page(
+    traffic: Seen,
+    endpoints: Iterable[tuple[str, str, bool, int]],
+    waiting: Mapping[int, Mapping[str, int]],
+    over: int,
+) -> str:
     """Return the page.
 
     Args:
         traffic: what each worker counted.
         endpoints: model, id, whether it answers, requests in flight there.
+        waiting: requests that wait now, by worker and model.
+        over: keys of which a request was refused for a limit within the last minute.
     """
     text = ""
     for name, kind, words, read in _FAMILIES:
@@ -29,6 +36,7 @@ def page(traffic: Seen, endpoints: Iterable[tuple[str, str, bool, int]]) -> str:
             for more, value in read(one)
         ]
         text += _family(name, kind, words, samples)
+    text += _levels(traffic, waiting, over)
     known = [
         (f'model="{label(model)}",endpoint="{label(name)}"', up, count)
         for model, name, up, count in endpoints
@@ -44,6 +52,24 @@ def page(traffic: Seen, endpoints: Iterable[tuple[str, str, bool, int]]) -> str:
         "gauge",
         "Requests that are there now.",
         [(labels, count) for labels, _, count in known],
+    )
+
+
+def _levels(traffic: Seen, waiting: Mapping[int, Mapping[str, int]], over: int) -> str:
+    """Return the families of what is so now; of a model that was asked for, that nothing waits."""
+    queued = [
+        (f'model="{label(model)}",worker="{worker}"', waiting.get(worker, {}).get(model, 0))
+        for worker, models in sorted(traffic.items())
+        for model in sorted({one.model for one in models} | waiting.get(worker, {}).keys())
+        if model
+    ]
+    return _family(
+        "llmgw_requests_queued", "gauge", "Requests that wait for a model or for room.", queued
+    ) + _family(
+        "llmgw_keys_over_quota",
+        "gauge",
+        "Keys of which a request was refused for a limit within the last minute.",
+        [("", over)],
     )
 
 
@@ -63,7 +89,7 @@ def _lines(name: str, labels: str, value: int | float | Histogram | None) -> str
     if value is None:
         return ""
     if not isinstance(value, Histogram):
-        return f"{name}{{{labels}}} {value}\n"
+        return f"{name}{{{labels}}} {value}\n" if labels else f"{name} {value}\n"
     bounds = (*map(repr, value.bounds), "+Inf")
     buckets = "".join(
         f'{name}_bucket{{{labels},le="{bound}"}} {count}\n'

@@ -13,6 +13,7 @@ from llmgw.model.gateway import (
     Route,
 )
 from llmgw.model.keys import Key, UsageTotals
+from llmgw.model.live import AskRequests, CancelRequests, RequestsEnded, RequestsSeen
 from llmgw.model.record import Record
 
 FRAME_MOST = 64 << 20
@@ -28,6 +29,8 @@ class TableFrame(Record, frozen=True, kw_only=True, tag_field="kind", tag="table
     """A control plane, or the file kept from one, has given a table."""
     current: bool = False
     """The control plane is there now."""
+    alone: bool = False
+    """There is none to be: the table is a file's."""
     keys_sure: bool = True
     """It can ask its store: a key that it did not tell of is none."""
     routes: tuple[Route, ...] = ()
@@ -68,12 +71,25 @@ class Figures(Record, frozen=True, kw_only=True, tag_field="kind", tag="figures"
     told: EngineLoads
 
 
+class Forget(Record, frozen=True, kw_only=True, tag_field="kind", tag="forget"):
+    """Down: these totals are kept elsewhere, and their keys are gone."""
+
+    totals: tuple[UsageTotals, ...]
+
+
 class Drain(Record, frozen=True, kw_only=True, tag_field="kind", tag="drain"):
     """Down: stop accepting, finish what runs within so many seconds, end."""
 
     seconds: float
     gently: bool = False
     """Idle connections are not closed: each gets one more reply, which says that it is the last."""
+
+
+class Inquiry(Record, frozen=True, kw_only=True, tag_field="kind", tag="inquiry"):
+    """Down: somebody asks for the requests in flight, or has some ended; one of both."""
+
+    ask: AskRequests | None = None
+    cancel: CancelRequests | None = None
 
 
 class Listening(Record, frozen=True, kw_only=True, tag_field="kind", tag="listening"):
@@ -116,8 +132,21 @@ class Standing(Record, frozen=True, kw_only=True, tag_field="kind", tag="standin
     """What those that have any requests have to do, as the choice sees it, in requests."""
 
 
-ToWorker = Resume | Identity | TableFrame | Figures | Drain
-FromWorker = Listening | Counted | Took | Down | Waiting | Standing
+class Forgot(Record, frozen=True, kw_only=True, tag_field="kind", tag="forgot"):
+    """Up: nothing is added to these totals any more, and the worker knows them no longer."""
+
+    totals: tuple[UsageTotals, ...]
+
+
+class Told(Record, frozen=True, kw_only=True, tag_field="kind", tag="told"):
+    """Up: the answer to an inquiry; one of both."""
+
+    seen: RequestsSeen | None = None
+    ended: RequestsEnded | None = None
+
+
+ToWorker = Resume | Identity | TableFrame | Figures | Drain | Inquiry | Forget
+FromWorker = Listening | Counted | Took | Down | Waiting | Standing | Told | Forgot
 
 _encode = msgspec.msgpack.Encoder().encode
 decode_to_worker = msgspec.msgpack.Decoder(ToWorker).decode

@@ -31,6 +31,7 @@ from llmgw.gateway.proxy.means import Client, Task
 from llmgw.gateway.proxy.newest import newest, stand_in
 from llmgw.gateway.proxy.replies import refusal_reply, whole_reply
 from llmgw.gateway.proxy.requests import Request
+from llmgw.gateway.proxy.streams import Streams
 from llmgw.gateway.proxy.turn import Turn
 from llmgw.gateway.refusals import Refusal, system_stopped
 from llmgw.gateway.route.prefix import PrefixTable
@@ -56,6 +57,7 @@ class Front:
         prefixes: who holds which prompts, shared with the other workers; None: not shared.
         keys: what keys used, shared with the other workers; None: not shared.
         connections: how many clients' connections there may be at once; None: any number.
+        bodies: how many bytes of requests' bodies may be held; None: as many as anywhere.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class Front:
         prefixes: PrefixTable | None = None,
         keys: KeyCells | None = None,
         connections: int | None = None,
+        bodies: Bodies | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._clock = clock
@@ -80,8 +83,9 @@ class Front:
         self._on_held = on_held
         self._held_told: dict[str, int] = {}
         self.books = Books()
-        self.bodies = Bodies()
+        self.bodies = bodies or Bodies()
         self.deadlines = Deadlines(self._loop.time)
+        self.streams = Streams()
         self.gate = Gate(
             self.books, cells, self._loop.time, self._loop.call_later, self._held_changed
         )
@@ -113,8 +117,8 @@ class Front:
             self._ring.put(key, frame.key_columns.get(key.id))
         if frame.config is not None:
             self._config = frame.config
-        self._ring.received, self._ring.current = frame.received, frame.current
-        self._ring.sure = frame.current and frame.keys_sure
+            self.bodies.allow(frame.config.held_bytes)
+        self._ring.stand(frame)
         if frame.listing or frame.routes or frame.gone_routes:
             self._engines.keep(self._ways.values())
         self.gate.take(self._ways, self._config)
@@ -125,10 +129,11 @@ class Front:
 
     def tidy(self) -> None:
         """Act on deadlines that passed and close what was idle for long."""
+        now = self.deadlines.now()
+        self.streams.look(now)
         self.deadlines.look()
         self._tell_held()
         self.gate.tell()
-        now = self.deadlines.now()
         self._engines.look(now)
         self.door.look(now)
 
@@ -213,7 +218,7 @@ class Front:
         if request.refusal is not None:
             self._refuse(connection, request.refusal, request, request_id)
         elif holder is None:
-            self._answer(connection, request, request_id, *self._health())
+            self._answer(connection, request, request_id, *self._ring.health())
         elif request.method == "GET":
             self._list(connection, request, request_id, holder)
         else:
@@ -322,11 +327,6 @@ class Front:
             value = models.shown(way.model, self._started)
             self._answer(connection, request, request_id, 200, value)
 
-    def _health(self) -> tuple[int, dict[str, object]]:
-        if not self._ring.received:
-            return 503, {"status": "no_table"}
-        return 200, {"status": "ok", "control_plane": "here" if self._ring.current else "away"}
-
     def _answer(
         self,
         connection: ClientConnection,
@@ -345,10 +345,8 @@ class Front:
         self, connection: ClientConnection, refusal: Refusal, request: Request, request_id: bytes
     ) -> None:
         self.books.answered(refusal.status)
-        if refusal.status == TOO_MANY:
-            self.books.refused(refusal.code)
-        else:
-            self.books.failed(refusal.code)
+        count = self.books.refused if refusal.status == TOO_MANY else self.books.failed
+        count(refusal.code)
         connection.write(refusal_reply(refusal, request, request_id))
         connection.finish()
 

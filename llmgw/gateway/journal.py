@@ -8,7 +8,7 @@ import msgspec
 from llmgw.base.errors import NotFound
 from llmgw.base.log import get
 from llmgw.base.world import Files
-from llmgw.model.keys import UsageReport, UsageTotals
+from llmgw.model.keys import UsageOver, UsageReport, UsageTotals
 from llmgw.model.link import UsageTaken
 
 log = get(__name__)
@@ -26,6 +26,8 @@ class _Worker:
     def __init__(self) -> None:
         self.totals: dict[Row, UsageTotals] = {}
         self.untold: dict[Row, int] = {}
+        self.over: dict[Row, int] = {}
+        """Rows that are forgotten, and since which report that is said."""
         self.sequence = 0
         self.changed = False
 
@@ -37,8 +39,8 @@ class UsageJournal:
     report that is lost costs nothing. The file of a worker holds exactly the report that would be
     sent now; it goes when everything in it is acknowledged.
 
-    Memory, file and message grow with the pairs of a key and a model that were used: a message
-    holds about 60,000 of them.
+    Memory, file and message grow with the pairs of a key and a model that were used, but for keys
+    that are gone and were told of (`over`): a message holds about 60,000 of them.
     """
 
     def __init__(self, directory: Path, files: Files, gateway: str, boot: str) -> None:
@@ -61,10 +63,21 @@ class UsageJournal:
                 place.untold[which] = place.sequence + 1
                 place.changed = True
 
-    def totals(self, worker: int) -> tuple[UsageTotals, ...]:
-        """Return all totals of a worker's place, for the worker that takes it over."""
-        place = self._workers.get(worker)
-        return () if place is None else tuple(place.totals.values())
+    def is_kept(self, worker: int, total: UsageTotals) -> bool:
+        """Say whether the store has a worker's totals of a key and model, and none are newer."""
+        place, which = self._workers.get(worker), (total.key, total.model)
+        if place is None or which in place.untold:
+            return False
+        return place.totals.get(which) == total
+
+    def over(self, worker: int, totals: Iterable[UsageTotals]) -> None:
+        """Forget totals that are kept and to which nothing is added; the store may do so too."""
+        place = self._workers[worker]
+        for total in totals:
+            which = (total.key, total.model)
+            if place.totals.pop(which, None) is not None:
+                place.over[which] = place.sequence + 1
+                place.changed = True
 
     def save(self) -> int:
         """Write what changed; return how many workers' files were written.
@@ -101,7 +114,7 @@ class UsageJournal:
         """Send everything again that nobody has acknowledged: the stream is a new one."""
         self._unsent = set(self._earlier)
         for worker, place in self._workers.items():
-            if place.untold:
+            if place.untold or place.over:
                 self._unsent.add((self._boot, worker))
 
     def taken(self, taken: UsageTaken) -> None:
@@ -116,10 +129,10 @@ class UsageJournal:
         place = self._workers.get(taken.worker) if taken.boot == self._boot else None
         if place is None:
             return
-        told = [row for row, since in place.untold.items() if since <= taken.sequence]
-        for row in told:
-            del place.untold[row]
-        if not place.untold:
+        for rows in (place.untold, place.over):
+            for row in [row for row, since in rows.items() if since <= taken.sequence]:
+                del rows[row]
+        if not place.untold and not place.over:
             self._files.remove(self._path(*which))
 
     @property
@@ -135,6 +148,10 @@ class UsageJournal:
             worker=worker,
             sequence=place.sequence,
             totals=tuple(place.totals[row] for row in sorted(place.untold)),
+            over=tuple(
+                UsageOver(key=key, model=model, sequence=place.over[key, model])
+                for key, model in sorted(place.over)
+            ),
         )
 
     def _path(self, boot: str, worker: int) -> Path:

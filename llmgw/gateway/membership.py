@@ -12,7 +12,7 @@ from llmgw.base.log import get
 from llmgw.base.system import SystemFiles
 from llmgw.gateway.config import DEFAULT_LINK, GatewayServiceConfig
 from llmgw.link.enrol import Own, TokenText, join, keep, make_key_and_csr, own_certificate
-from llmgw.link.identity import GATEWAY
+from llmgw.link.identity import GATEWAY, Identity
 from llmgw.link.tls import TlsFiles, client_context, files_in
 from llmgw.model.link import CertificateIssued, CertificateRequest
 
@@ -61,6 +61,11 @@ class Membership:
     def id(self) -> str:
         """Return the gateway's id."""
         return self._own.identity.id
+
+    @property
+    def identity(self) -> Identity:
+        """Return what its certificate says."""
+        return self._own.identity
 
     @property
     def ends(self) -> float:

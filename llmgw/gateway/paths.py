@@ -21,7 +21,13 @@ SERVED = FORMS | {
 """Paths that reach an engine."""
 STREAMED = frozenset({b"/v1/chat/completions", b"/v1/completions", b"/v1/responses"})
 """Those whose answer is a stream of events when the body has `"stream": true`."""
-_MESSAGES = b"/v1/messages"
+_NOT_SERVED = {
+    b"/v1/messages": "Anthropic's API is not served yet: use /v1/chat/completions",
+    b"/v1/responses": "responses are not kept here: POST /v1/responses is all that is served",
+    b"/v1/chat/completions": "chats are not kept here: POST /v1/chat/completions is served",
+}
+"""What is said of paths below these."""
+_ALL = ", ".join(sorted(path.decode() for path in SERVED))
 
 
 def path_of(target: bytes) -> bytes:
@@ -38,8 +44,11 @@ def unknown(request: Request) -> Refusal:
     """Return why a request is not served: no such path, or not with its method."""
     what = quoted(f"{request.method} {request.target.decode('latin-1')}")
     words = f"{what} is not served by this gateway"
-    if request.path.startswith(_MESSAGES):
-        words = "Anthropic's API is not served here: use /v1/chat/completions"
-    elif request.path in SERVED:
-        words = f"{words}: use POST"
+    if request.path in SERVED:
+        return Refusal("unknown_path", f"{words}: use POST")
+    for path, why in _NOT_SERVED.items():
+        if request.path == path or request.path.startswith(path + b"/"):
+            return Refusal("unknown_path", why)
+    if request.path.startswith(API):
+        words = f"{words}; it serves GET {MODELS.decode()} and POST {_ALL}"
     return Refusal("unknown_path", words)

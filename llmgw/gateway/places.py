@@ -18,12 +18,16 @@ from llmgw.gateway.frames import (
     Down,
     Drain,
     Figures,
+    Forget,
+    Forgot,
     FromWorker,
     Identity,
+    Inquiry,
     Listening,
     Resume,
     Standing,
     TableFrame,
+    Told,
     Took,
     Waiting,
     decode_from_worker,
@@ -61,7 +65,7 @@ class Place:
         listener: handed down to each worker of this place, and never closed while it may be needed.
         cells: descriptor of the shared counts.
         log_level: the workers'.
-        table: returns the whole table for a worker that starts.
+        table: returns the whole table for a worker that starts; None: it is to wait.
         identity: returns what TLS is spoken with; None: users connect without it.
         on_message: told what a worker says.
         on_end: called when a worker has ended.
@@ -76,7 +80,7 @@ class Place:
         cells: int,
         *,
         log_level: str,
-        table: Callable[[], TableFrame],
+        table: Callable[[], TableFrame | None],
         identity: Callable[[], Identity | None] = lambda: None,
         on_message: Callable[["Place", FromWorker], None],
         on_end: Callable[["Place"], None],
@@ -86,6 +90,8 @@ class Place:
         self.number = number
         self.pid: int | None = None
         """The worker's process; None while there is none."""
+        self.began: float | None = None
+        """When it began, in seconds since the epoch; None while there is none."""
         self.listening = False
         self.active = False
         """It has a worker, or is about to have one."""
@@ -151,7 +157,7 @@ class Place:
             waiter.cancel()
         await asyncio.gather(drained, sleep, return_exceptions=True)
 
-    def send(self, frame: TableFrame | Identity | Figures) -> None:
+    def send(self, frame: TableFrame | Identity | Figures | Inquiry | Forget) -> None:
         """Tell the worker what changed; one that is slow gets all of it when it is not."""
         if self._channel is not None and self._channel.ready:
             self._channel.send(frame)
@@ -192,10 +198,10 @@ class Place:
         finally:
             theirs.close()
         self._process = process
-        self.pid = process.pid
+        self.pid, self.began = process.pid, self._clock.now()
         if self._drained.is_set():
             self.kill()  # told to end while it was being started
-        channel = Channel(self._take, self.kill, self._catch_up)
+        channel = Channel(self._take, self.kill, self.catch_up)
         try:
             await channel.open(ours)
             channel.send(
@@ -203,11 +209,11 @@ class Place:
             )
             self._channel = channel
             self.taken = 0
-            self._catch_up()
+            self.catch_up()
             return await process.wait()
         finally:
             self.kill()
-            self.pid = self.taken = self._channel = self._process = None
+            self.pid = self.began = self.taken = self._channel = self._process = None
             self.listening = False
             self.waiting = {}
             self.standing = Standing()
@@ -247,16 +253,18 @@ class Place:
                 self.waiting = counts
             case Standing():
                 self.standing = message
-            case Down():
+            case Down() | Told() | Forgot():
                 pass
         self._on_message(self, message)
 
-    def _catch_up(self) -> None:
-        channel, identity = self._channel, self._identity()
+    def catch_up(self) -> None:
+        """Tell the worker everything anew."""
+        channel, identity, table = self._channel, self._identity(), self._table()
         if channel is not None:
             if identity is not None:
                 channel.send(identity)
-            channel.send(self._table())
+            if table is not None:
+                channel.send(table)
 
 
 def send_to_all(places: Iterable[Place], frame: TableFrame | Identity | Figures) -> None:

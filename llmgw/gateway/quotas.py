@@ -6,15 +6,22 @@ the control plane is away the last slices stay in force, over a restart too.
 """
 
 from collections.abc import Mapping
-from pathlib import Path
+from math import inf
 
 import msgspec
 
 from llmgw.base.clock import Clock
-from llmgw.base.errors import LlmgwError, NotFound
 from llmgw.base.log import get
-from llmgw.base.world import Files
-from llmgw.gateway.admission.window import advance, fill, floor, resume, since_begins
+from llmgw.gateway.admission.window import (
+    DAY,
+    MINUTE,
+    Window,
+    advance,
+    fill,
+    floor,
+    resume,
+    since_begins,
+)
 from llmgw.gateway.key_cells import (
     CONCURRENT_AT,
     LIMITS,
@@ -29,94 +36,59 @@ from llmgw.gateway.key_cells import (
     Limit,
 )
 from llmgw.gateway.mapped import KEYS
+from llmgw.gateway.quota_book import KeptQuotas
 from llmgw.model.keys import LIMITS as NAMES
 from llmgw.model.keys import Key, QuotaFigures, QuotaGrant, QuotaReport, QuotaUse, equal_share
-from llmgw.model.record import Record
 
 log = get(__name__)
 
-SAVE_EACH = 10
-"""Looks between two writings of what survives a restart."""
+OVER = 60.0
+"""Seconds for which a key counts as over quota after a request of it was refused."""
 REPORT_MOST = 1024
 """Keys in one report: the leader reads so many in about 50 ms, and all at once in a second."""
-
-
-class KeptQuotas(Record, frozen=True, kw_only=True):
-    """What survives a restart of the gateway."""
-
-    at: float
-    """Wall-clock seconds."""
-    gateways: int
-    slices: dict[str, QuotaFigures]
-    days: dict[str, tuple[int, ...]]
-    """Of each key with tokens per day: what was used since each slot of the day began."""
-
-
-encode_quotas = msgspec.msgpack.Encoder().encode
-decode_quotas = msgspec.msgpack.Decoder(KeptQuotas).decode
-
-
-class QuotaBook:
-    """Keeps on disk what the next start goes on from; a kill costs the last seconds of the day.
-
-    Args:
-        quotas: what is kept.
-        path: of the file.
-        files: the disk.
-    """
-
-    def __init__(self, quotas: "Quotas", path: Path, files: Files) -> None:
-        self._quotas = quotas
-        self._path = path
-        self._files = files
-        self._looks = 0
-        self._written: KeptQuotas | None = None
-
-    def restore(self) -> None:
-        """Read what an earlier start kept; a file that can't be read is as none."""
-        try:
-            self._quotas.restore(decode_quotas(self._files.read(self._path)))
-        except NotFound:
-            return
-        except (msgspec.DecodeError, LlmgwError, OSError) as error:
-            log.warning("the kept quotas can't be read", file=str(self._path), why=str(error))
-
-    def save_if_due(self) -> None:
-        """Write what changed, each so many calls."""
-        self._looks = (self._looks + 1) % SAVE_EACH
-        if not self._looks:
-            self.save()
-
-    def save(self) -> None:
-        """Write what changed; a disk that takes nothing is asked again the next time."""
-        kept, written = self._quotas.kept(), self._written
-        if written is not None and msgspec.structs.replace(kept, at=written.at) == written:
-            return
-        try:
-            self._files.write(self._path, encode_quotas(kept))
-        except OSError as error:
-            log.warning("quotas can't be written", file=str(self._path), why=str(error))
-            return
-        self._written = kept
 
 
 class _Limited:
     """One key that has limits."""
 
-    __slots__ = ("before", "column", "key", "shorts", "told")
+    __slots__ = ("before", "column", "key", "refused", "shorts", "told", "touched")
 
     def __init__(self, key: Key, column: int) -> None:
         self.key = key
         self.column = column
-        self.before: tuple[int, int] = (0, 0)
-        """Requests and tokens at the last look."""
+        self.before: tuple[int, int, int] = (0, 0, 0)
+        """Requests, tokens and refusals at the last look."""
+        self.touched = -inf
+        """Monotonic seconds of the last look at which something had changed."""
         self.shorts = 0
         """Refusals when they were last told of."""
+        self.refused = 0
+        """Refusals since it has its place."""
         self.told: QuotaUse | None = None
+
+
+class _Moving:
+    """The keys whose windows of one kind hold anything; those of all others stand still.
+
+    A key goes when its window has slid past all that it used: each slot then begins with the same
+    total, so that nothing has to be written until it is used again.
+    """
+
+    def __init__(self, window: Window) -> None:
+        self._most = (window.slots + 2) * window.seconds
+        self.keys: dict[str, _Limited] = {}
+
+    def drop_idle(self, now: float) -> None:
+        """Forget those that have used nothing for longer than the window."""
+        for key_id in [k for k, one in self.keys.items() if now - one.touched > self._most]:
+            del self.keys[key_id]
 
 
 class Quotas:
     """The keys with limits: their places in the cells, their windows, the slices lent.
+
+    A look costs what keys did since the last one, and what is within the windows of those that did
+    anything; keys that are idle cost nothing.
 
     Args:
         cells: shared with the workers.
@@ -129,6 +101,20 @@ class Quotas:
         self._gateway = gateway
         self._clock = clock
         self._limited: dict[str, _Limited] = {}
+        self._at: dict[int, _Limited] = {}
+        """By column."""
+        self._columns = 0
+        """How many columns, from the first, were ever taken."""
+        self._moving = {window: _Moving(window) for window in (MINUTE, DAY)}
+        self._touched: dict[str, _Limited] = {}
+        """What was used since the last look."""
+        self._news: dict[str, _Limited] = {}
+        """What may have to be told, that which waits for longest first."""
+        self._days: dict[str, tuple[int, ...]] = {}
+        """What is kept over a restart, but for keys in `_days_changed`."""
+        self._days_changed: set[str] = set()
+        self._over: dict[str, float] = {}
+        """When a request of a key was refused last."""
         self._free = list(range(KEYS - 1, -1, -1))
         self._left: set[int] = set()
         """Of the free columns those at which requests of the key before may still run."""
@@ -148,10 +134,7 @@ class Quotas:
     def keep(self, keys: Mapping[str, Key]) -> None:
         """Take the keys of a new table."""
         for key_id in [one for one in self._limited if not _is_limited(keys.get(one))]:
-            column = self._limited.pop(key_id).column
-            self._free.insert(0, column)
-            self._left.add(column)
-            self._slices.pop(key_id, None)
+            self._forget(key_id)
         for key in keys.values():
             known = self._limited.get(key.id)
             if known is None and _is_limited(key):
@@ -181,38 +164,48 @@ class Quotas:
         self._lends = False
         for one in self._limited.values():
             one.told = None
+        self._news = dict(self._limited)
 
     def look(self) -> None:
-        """Let the windows slide to now."""
+        """Take what was used since the last look, and let the windows slide to now."""
         now = self._clock.monotonic()
+        self._see(now)
         begun = [(limit, self._cells.newest(limit), limit.window.slot(now)) for limit in LIMITS]
         for limit, newest, slot in begun:
             if slot > newest:
-                for one in self._limited.values():
-                    self._slide(one, limit, newest, slot)
+                self._slide_all(limit, newest, slot)
         for limit, _, slot in begun:
             self._cells.begin_slot(limit, slot)
-        for one in self._limited.values():
+        for one in self._touched.values():
             one.before = self._totals(one.column)
+        self._touched.clear()
+        for moving in self._moving.values():
+            moving.drop_idle(now)
 
     def report(self) -> QuotaReport | None:
         """Return what changed since the last report; None: nothing, or nobody lends.
 
-        Of more than `REPORT_MOST` keys those that were told longest ago; the next report has more.
+        Of more than `REPORT_MOST` keys those that wait for longest; the next report has more.
         """
         if not self._lends:
             return None
+        self._see(self._clock.monotonic())
         uses: list[QuotaUse] = []
-        for key_id, one in list(self._limited.items()):
-            if len(uses) == REPORT_MOST:
-                break
+        while self._news and len(uses) < REPORT_MOST:
+            key_id = next(iter(self._news))
+            one = self._news.pop(key_id)
             use = self._use(one)
             idle = not use.short and not any(msgspec.structs.astuple(use.used))
             if use != one.told and not (one.told is None and idle and use.key not in self._slices):
                 uses.append(use)
-                self._limited[key_id] = self._limited.pop(key_id)  # behind those not yet told
                 one.told = msgspec.structs.replace(use, short=False)
         return QuotaReport(gateway=self._gateway, keys=tuple(uses)) if uses else None
+
+    def over(self) -> int:
+        """Return of how many keys a request was refused for a limit within the last minute."""
+        now = self._clock.monotonic()
+        self._over = {key: at for key, at in self._over.items() if now - at < OVER}
+        return len(self._over)
 
     def worker_ended(self, row: int) -> None:
         """Note that nothing runs at a worker that died."""
@@ -221,17 +214,18 @@ class Quotas:
 
     def kept(self) -> KeptQuotas:
         """Return what the next start goes on from."""
-        days = {}
-        for key_id, one in self._limited.items():
-            if one.key.tokens_per_day is not None:
-                ring = self._cells.ring(TOKENS_PER_DAY, one.column)
-                newest = self._cells.newest(TOKENS_PER_DAY)
-                total = self._cells.total(TOKENS, one.column)
-                used = since_begins(TOKENS_PER_DAY.window, ring, newest, total)
-                if any(used):
-                    days[key_id] = tuple(used)
+        for key_id in self._days_changed & self._limited.keys():
+            used = self._day_of(self._limited[key_id])
+            if any(used):
+                self._days[key_id] = used
+            else:
+                self._days.pop(key_id, None)
+        self._days_changed.clear()
         return KeptQuotas(
-            at=self._clock.now(), gateways=self._gateways, slices=dict(self._slices), days=days
+            at=self._clock.now(),
+            gateways=self._gateways,
+            slices=dict(self._slices),
+            days=dict(self._days),
         )
 
     def restore(self, kept: KeptQuotas) -> None:
@@ -240,11 +234,40 @@ class Quotas:
         self._gateways = max(1, kept.gateways)
         self._slices = dict(kept.slices)
 
+    def _see(self, now: float) -> None:
+        """Note which keys were used since the last time."""
+        for column in self._cells.changed(self._columns):
+            if column in self._at:
+                self._touch(self._at[column], now)
+
+    def _touch(self, one: _Limited, now: float) -> None:
+        one.touched = now
+        key_id = one.key.id
+        self._touched[key_id] = one
+        for moving in self._moving.values():
+            moving.keys[key_id] = one
+        self._news[key_id] = one
+        self._days_changed.add(key_id)
+        if self._cells.total(SHORT, one.column) > one.before[2]:
+            self._over[key_id] = now
+
+    def _forget(self, key_id: str) -> None:
+        one = self._limited.pop(key_id)
+        del self._at[one.column]
+        for moving in self._moving.values():
+            moving.keys.pop(key_id, None)
+        for known in (self._touched, self._news, self._days, self._over, self._slices):
+            known.pop(key_id, None)
+        self._days_changed.discard(key_id)
+        self._free.insert(0, one.column)
+        self._left.add(one.column)
+
     def _place(self, key: Key) -> None:
         column = self._next()
         if column is None:
             return
-        one = self._limited[key.id] = _Limited(key, column)
+        one = self._limited[key.id] = self._at[column] = _Limited(key, column)
+        self._columns = max(self._columns, column + 1)
         one.before = self._totals(column)
         one.shorts = self._cells.total(SHORT, column)
         for limit in LIMITS:
@@ -272,6 +295,14 @@ class Quotas:
         passed = max(0, int((self._clock.now() - self._kept.at) // window.seconds))
         ring = self._cells.ring(TOKENS_PER_DAY, one.column)
         resume(window, ring, self._cells.newest(TOKENS_PER_DAY), used, passed)
+        self._touch(one, self._clock.monotonic())
+
+    def _slide_all(self, limit: Limit, newest: int, slot: int) -> None:
+        for key_id, one in self._moving[limit.window].keys.items():
+            self._slide(one, limit, newest, slot)
+            self._news[key_id] = one
+            if limit.window is DAY:
+                self._days_changed.add(key_id)
 
     def _slide(self, one: _Limited, limit: Limit, newest: int, slot: int) -> None:
         ring = self._cells.ring(limit, one.column)
@@ -292,6 +323,8 @@ class Quotas:
             blocks[at + limit.at] = NONE if most is None else most
         blocks[at + CONCURRENT_AT] = NONE if held.concurrent is None else held.concurrent
         blocks[at + MORE_AT] = one.key.id in self._more
+        self._news[one.key.id] = one
+        self._days_changed.add(one.key.id)
 
     def _held(self, key: Key) -> QuotaFigures:
         lent = self._slices.get(key.id)
@@ -314,13 +347,30 @@ class Quotas:
         if one.key.concurrent is not None:
             used["concurrent"] = max(0, self._cells.total(RUNNING, one.column))
         shorts = self._cells.total(SHORT, one.column)
-        short, one.shorts = shorts > one.shorts, shorts
+        short = shorts > one.shorts
+        one.refused += shorts - one.shorts
+        one.shorts = shorts
         return QuotaUse(
-            key=one.key.id, used=QuotaFigures(**used), held=self._held(one.key), short=short
+            key=one.key.id,
+            used=QuotaFigures(**used),
+            held=self._held(one.key),
+            short=short,
+            refused=one.refused,
         )
 
-    def _totals(self, column: int) -> tuple[int, int]:
-        return self._cells.total(REQUESTS, column), self._cells.total(TOKENS, column)
+    def _day_of(self, one: _Limited) -> tuple[int, ...]:
+        if one.key.tokens_per_day is None:
+            return ()
+        ring, newest = (
+            self._cells.ring(TOKENS_PER_DAY, one.column),
+            self._cells.newest(TOKENS_PER_DAY),
+        )
+        total = self._cells.total(TOKENS, one.column)
+        return tuple(since_begins(DAY, ring, newest, total))
+
+    def _totals(self, column: int) -> tuple[int, int, int]:
+        requests, tokens = self._cells.total(REQUESTS, column), self._cells.total(TOKENS, column)
+        return requests, tokens, self._cells.total(SHORT, column)
 
 
 def _is_limited(key: Key | None) -> bool:

@@ -59,6 +59,7 @@ CODES: dict[str, tuple[int, str, str]] = {
     "fallback_failed": (502, SERVER, "The provider that stands in for the model refused."),
     "engine_timeout": (504, SERVER, "The engine did not answer, or stopped, for too long."),
     "internal": (500, SERVER, "The gateway met a fault of its own, which its log has."),
+    "cancelled_by_operator": (403, PERMISSION, "An operator ended the request."),
     "gateway_stopping": (503, SERVER, "The gateway is being stopped."),
 }
 """Code: status, OpenAI's type, and what it means. The words of one refusal say more."""

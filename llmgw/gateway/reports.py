@@ -1,10 +1,40 @@
-"""What a gateway tells a control plane of its places: what is in flight, and how requests went."""
+"""What a gateway tells a control plane of itself, of what is in flight, of how requests went."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+import llmgw
 from llmgw.gateway.places import Place
-from llmgw.model.gateway import LoadReport, ModelQueue, ReplicaLoad, TrafficReport
+from llmgw.model.gateway import (
+    ENGINE_LOADS,
+    LOADS,
+    QUOTAS,
+    REACHED,
+    RESTARTS,
+    GatewayRegister,
+    LoadReport,
+    ModelQueue,
+    ReplicaLoad,
+    TrafficReport,
+    WorkersReport,
+    WorkerStart,
+)
+from llmgw.model.live import REQUESTS
+
+FEATURES = (REACHED, LOADS, QUOTAS, ENGINE_LOADS, REQUESTS, RESTARTS)
+"""What this gateway can do beyond the first release's."""
+
+
+def register(gateway: str, boot: str, workers: int, url: str) -> GatewayRegister:
+    """Return a gateway's first message on a stream."""
+    return GatewayRegister(
+        gateway=gateway,
+        version=llmgw.__version__,
+        boot=boot,
+        workers=workers,
+        url=url,
+        features=FEATURES,
+    )
 
 
 def load_report(gateway: str, in_flight: Mapping[str, int], places: Sequence[Place]) -> LoadReport:
@@ -38,3 +68,15 @@ def traffic_report(gateway: str, boot: str, place: Place) -> TrafficReport:
     """Return how the requests of one place went."""
     models = tuple(place.traffic.values())
     return TrafficReport(gateway=gateway, boot=boot, worker=place.number, models=models)
+
+
+def workers_report(gateway: str, places: Sequence[Place]) -> WorkersReport:
+    """Return which workers a gateway has, those too that finish what they began."""
+    return WorkersReport(
+        gateway=gateway,
+        workers=tuple(
+            WorkerStart(worker=place.number, began=place.began)
+            for place in places
+            if place.began is not None
+        ),
+    )

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 
-import llmgw
 from llmgw.base.backoff import Backoff
 from llmgw.base.clock import Clock
 from llmgw.base.errors import NotFound
@@ -17,45 +16,42 @@ from llmgw.base.places import read_private
 from llmgw.base.world import Files
 from llmgw.gateway.admission.quota import LOOK
 from llmgw.gateway.alone import FileTable
+from llmgw.gateway.alone_page import alone_page
 from llmgw.gateway.cells import Cells, Columns
 from llmgw.gateway.config import GatewayServiceConfig
-from llmgw.gateway.exposition import page
 from llmgw.gateway.frames import (
     Counted,
     Down,
     Figures,
+    Forgot,
     FromWorker,
     Identity,
     TableFrame,
+    Told,
     Took,
     Waiting,
 )
 from llmgw.gateway.health_checks import PERIOD as CHECKS_PERIOD
 from llmgw.gateway.health_checks import HealthChecks
-from llmgw.gateway.journal import UsageJournal
+from llmgw.gateway.inquiries import Inquiries
 from llmgw.gateway.key_cells import KeyCells
 from llmgw.gateway.keyfiles import KeyFiles
 from llmgw.gateway.mapped import create
 from llmgw.gateway.membership import Membership
 from llmgw.gateway.places import Place, send_to_all
-from llmgw.gateway.quotas import QuotaBook, Quotas
+from llmgw.gateway.quota_book import QuotaBook
+from llmgw.gateway.quotas import Quotas
 from llmgw.gateway.reach import Reach
-from llmgw.gateway.reports import load_report, traffic_report
+from llmgw.gateway.reports import load_report, register, traffic_report, workers_report
+from llmgw.gateway.shown import Shown
 from llmgw.gateway.slots import Slot
 from llmgw.gateway.sockets import url_of
 from llmgw.gateway.table import Table, TableBook, decode_table, encode_table, endpoints_of, whole
-from llmgw.gateway.tls import PERIOD, certificate_of
+from llmgw.gateway.tls import PERIOD
 from llmgw.gateway.uplink import Uplink
+from llmgw.gateway.usage_kept import KeptUsage
 from llmgw.link.dial import Dialer
-from llmgw.model.gateway import (
-    ENGINE_LOADS,
-    LOADS,
-    QUOTAS,
-    REACHED,
-    GatewayRegister,
-    Route,
-    TrafficReport,
-)
+from llmgw.model.gateway import GatewayRegister, Route, TrafficReport
 
 log = get(__name__)
 
@@ -102,10 +98,8 @@ class GatewayService:
         self._kept: Table | None = None
         self._traffic_changed: set[int] = set()
         self._port = int(listeners[0].getsockname()[1])
-        self._certificate = certificate_of(config)
-        self._certificate_pass = Periodic(
-            "certificate", lambda: PERIOD, self._look_at_certificate, clock
-        )
+        self._shown = Shown(config, state, membership, self._show)
+        self._certificate_pass = Periodic("certificate", lambda: PERIOD, self._shown.look, clock)
         self._counts_pass = Periodic("usage", lambda: COUNTS_PERIOD, self._pass_counts, clock)
         self._table_pass = Periodic("table", lambda: TABLE_PERIOD, self._keep_table, clock)
         self._quota_pass = Periodic("quotas", lambda: LOOK, self._look_at_quotas, clock)
@@ -114,10 +108,13 @@ class GatewayService:
         self._cells = Cells.attach(cells, 0)
         self._columns = Columns(self._cells.load)
         self._key_files = KeyFiles()
-        self._journal = UsageJournal(state / "usage", files, membership.id, self._boot)
+        self._usage = KeptUsage(
+            state, files, membership.id, self._boot, clock, alone=alone is not None
+        )
         self._quotas = Quotas(KeyCells.attach(cells, 0), membership.id, clock)
         self._quota_book = QuotaBook(self._quotas, state / "quotas", files)
         self._uplink = self._new_uplink()
+        self._inquiries = Inquiries(membership.id, self._uplink.tell_requests, clock)
         self._dialer = self._new_dialer()
         twice = enumerate((*listeners, *listeners))  # the second half are the slots' other places
         self.places = [self._new_place(*place, cells) for place in twice]
@@ -131,13 +128,16 @@ class GatewayService:
         return Uplink(
             self._membership,
             self._book,
-            self._journal,
+            self._usage.journal,
             self._quotas,
             self._register,
             self._tell,
             configured=self._config.control_planes,
             clock=self._clock,
             on_loads=lambda told: send_to_all(self.places, Figures(told=told)),
+            on_question=lambda question: self._inquiries.put(question, self.places),
+            on_restart=self._restart_asked,
+            shown=self._shown.of_cluster,
         )
 
     def _new_dialer(self) -> Dialer:
@@ -158,7 +158,7 @@ class GatewayService:
             cells,
             log_level=self._config.log_level,
             table=self._whole,
-            identity=self._identity,
+            identity=lambda: self._shown.identity,
             on_message=self._heard,
             on_end=self._ended,
             clock=self._clock,
@@ -179,6 +179,10 @@ class GatewayService:
     def restart_workers(self) -> None:
         """Replace all workers by new ones, one after the other; replies go on and none is lost."""
         self._restarting.set()
+
+    def _restart_asked(self, actor: str) -> None:
+        log.info("told to restart the workers", by=actor)
+        self.restart_workers()
 
     async def run(self) -> None:
         """Serve until `stop`."""
@@ -240,16 +244,13 @@ class GatewayService:
 
     # The certificate that users see.
 
-    def _identity(self) -> Identity | None:
-        return None if self._certificate is None else self._certificate.identity
-
-    async def _look_at_certificate(self) -> str:
-        changed = None if self._certificate is None else self._certificate.changed()
-        if changed is None:
-            return "the certificate is the one in its file"
-        log.info("the certificate was read again")
-        send_to_all(self.places, changed)
-        return "the certificate was read again"
+    def _show(self, identity: Identity, first: bool) -> None:
+        """Let new connections get a certificate; with the first one they are let in at all."""
+        for place in self.places:
+            if first:
+                place.catch_up()
+            else:
+                place.send(identity)
 
     # The table.
 
@@ -271,7 +272,9 @@ class GatewayService:
         self._book.restore(self._kept)
         self._quotas.keep(self._book.table.keys)
 
-    def _whole(self) -> TableFrame:
+    def _whole(self) -> TableFrame | None:
+        if self._shown.is_awaited:
+            return None  # a worker listens once it has a table, and must not without TLS
         return self._addressed(whole(self._book.table))
 
     def _tell(self, frame: TableFrame) -> None:
@@ -279,10 +282,14 @@ class GatewayService:
         self._columns.keep({one.replica for one in every})
         if frame.keys or frame.gone_keys:
             self._quotas.keep(self._book.table.keys)
+        self._usage.told(frame)
         self._reach.changed(self._book.position)
         if self._kept is None:
             self._table_pass.wake()  # a gateway that is killed soon has a table all the same
-        send_to_all(self.places, self._addressed(frame))
+        if self._shown.of_cluster is not None and self._book.table.config is not None:
+            self._shown.of_cluster.want(self._book.table.config.tls_names)
+        if not self._shown.is_awaited:
+            send_to_all(self.places, self._addressed(frame))
         self._tell_reached()
 
     def _tell_reached(self) -> None:
@@ -303,6 +310,7 @@ class GatewayService:
             key_columns=self._quotas.columns(frame.keys),
             received=self._book.received,
             current=self._uplink.current or self._alone is not None,
+            alone=self._alone is not None,
             keys_sure=self._uplink.keys_sure,
             number=self._reach.number,
         )
@@ -317,14 +325,7 @@ class GatewayService:
 
     def metrics(self) -> str:
         """Return the page of metrics that a gateway without a control plane shows."""
-        traffic = {place.number: tuple(place.traffic.values()) for place in self.places}
-        in_flight = self._columns.in_flight()
-        endpoints = [
-            (route.model, one.replica, self._checks.is_up(one), in_flight.get(one.replica, 0))
-            for _, route in sorted(self._book.table.routes.items())
-            for one in route.endpoints
-        ]
-        return page(traffic, endpoints)
+        return alone_page(self._book.table, self.places, self._columns, self._checks, self._quotas)
 
     async def _keep_table(self) -> str:
         if self._alone or self._book.table is self._kept or not self._book.received:
@@ -343,7 +344,7 @@ class GatewayService:
     def _heard(self, place: Place, message: FromWorker) -> None:
         match message:
             case Counted(totals=totals, traffic=traffic):
-                self._journal.count(place.number, totals)
+                self._usage.count(place.number, totals)
                 if traffic:
                     self._traffic_changed.add(place.number)
             case Took():
@@ -352,24 +353,30 @@ class GatewayService:
                 self._tell_loads()
             case Down(endpoint=endpoint):
                 self._uplink.engine_down(endpoint)
+            case Told():
+                self._inquiries.told(place.number, message)
+            case Forgot(totals=totals):
+                self._usage.forgot(place, totals)
             case _:
                 pass
 
     def _ended(self, place: Place) -> None:
         self._cells.clear_row(place.number)
         self._quotas.worker_ended(place.number)
+        self._inquiries.ended(place.number)
         if place.traffic:
             self._traffic_changed.add(place.number)  # nothing of it is in flight any more
         self._tell_reached()  # its successor begins with the whole table
 
     async def _pass_counts(self) -> str:
+        self._inquiries.look()
         self._tell_reached()
-        if self._alone is not None:
-            return "nobody is told what is used"
+        self._usage.forget(self.places)
         try:
-            self._journal.save()
+            self._usage.save()
         finally:
             self._uplink.send_counts(self._take_traffic())
+            self._uplink.workers(workers_report(self._membership.id, self.places))
             self._tell_loads()
         return "usage is on disk"
 
@@ -389,11 +396,4 @@ class GatewayService:
     def _register(self) -> GatewayRegister:
         # A new stream may be to a control plane that was started anew and knows no traffic.
         self._traffic_changed = {place.number for place in self.places if place.traffic}
-        return GatewayRegister(
-            gateway=self._membership.id,
-            version=llmgw.__version__,
-            boot=self._boot,
-            workers=len(self._listeners),
-            url=self.url,
-            features=(REACHED, LOADS, QUOTAS, ENGINE_LOADS),
-        )
+        return register(self._membership.id, self._boot, len(self._listeners), self.url)

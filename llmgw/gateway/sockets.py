@@ -33,7 +33,7 @@ def url_of(config: GatewayServiceConfig, port: int) -> str:
     host, _ = host_and_port(config.listen, "listen", listening=True)
     if host in {"0.0.0.0", "::"}:  # noqa: S104 - compared, not bound
         host = own_address(config.control_planes) or socket.gethostname()
-    scheme = "http" if config.tls_cert is None else "https"
+    scheme = "http" if config.tls_cert is None and config.tls is None else "https"
     shown = f"[{host}]" if ":" in host else host
     return f"{scheme}://{shown}:{port}"
 

@@ -46,6 +46,7 @@ def config_of(settings: GatewaySettings) -> GatewayConfig:
         replica_requests=settings.replica_requests,
         comment_period=settings.comment_period,
         replica_connections=settings.replica_connections,
+        held_bytes=settings.held_bytes,
     )
 
 

@@ -10,6 +10,7 @@ from llmgw.gateway.journal import UsageJournal
 from llmgw.gateway.membership import Membership
 from llmgw.gateway.quotas import Quotas
 from llmgw.gateway.table import TOPICS, TableBook
+from llmgw.gateway.users_certificate import UsersCertificate
 from llmgw.link.dial import GatewaySide
 from llmgw.model.feed import Batch, Follow, Position
 from llmgw.model.gateway import (
@@ -18,6 +19,7 @@ from llmgw.model.gateway import (
     GatewayRegister,
     LoadReport,
     TrafficReport,
+    WorkersReport,
 )
 from llmgw.model.keys import QuotaGrant
 from llmgw.model.link import (
@@ -28,6 +30,7 @@ from llmgw.model.link import (
     UsageTaken,
     Welcome,
 )
+from llmgw.model.live import AskRequests, CancelRequests
 
 log = get(__name__)
 
@@ -48,6 +51,9 @@ class Uplink:
         configured: addresses of control planes that were configured.
         clock: time.
         on_loads: told what engines say that they have to do.
+        on_question: asked for requests in flight, or to end some; `tell_requests` takes the answer.
+        on_restart: told who wants all workers restarted.
+        shown: what users are shown, when that is the cluster's to sign.
     """
 
     def __init__(
@@ -62,12 +68,18 @@ class Uplink:
         configured: Sequence[str],
         clock: Clock,
         on_loads: Callable[[EngineLoads], None] = lambda _: None,
+        on_question: Callable[[AskRequests | CancelRequests], None] = lambda _: None,
+        on_restart: Callable[[str], None] = lambda _: None,
+        shown: UsersCertificate | None = None,
     ) -> None:
         self.current = False
         """The table is what the control plane says now."""
         self.keys_sure = True
         """A key that is not in the table is no key: the control plane can ask its store."""
         self._on_loads = on_loads
+        self._on_question = on_question
+        self._on_restart = on_restart
+        self._shown = shown
         self._membership = membership
         self._book = book
         self._journal = journal
@@ -81,6 +93,7 @@ class Uplink:
         self._welcomed = False
         self._down: dict[str, float] = {}
         self._load: LoadReport | None = None
+        self._workers: WorkersReport | None = None
         """What was told last on this stream."""
 
     def addresses(self) -> tuple[str, ...]:
@@ -90,6 +103,7 @@ class Uplink:
     async def session(self, stream: GatewaySide) -> float | None:
         """Serve one stream; return the seconds that a goodbye asked to wait."""
         self._stream, self._welcomed, self._load = stream, False, None
+        self._workers = None
         self.keys_sure = True
         self._book.begin()
         stream.send(GatewayMessage(register=self._register()))
@@ -118,11 +132,15 @@ class Uplink:
             used = self._quotas.report()
             if used is not None:
                 stream.send(GatewayMessage(quotas=used))
-            request = self._membership.request(self._clock.now())
-            if request is not None:
-                stream.send(GatewayMessage(certificate_request=request))
+            self._ask_for_certificates(stream)
         except LlmgwError as error:
             log.warning("a report could not be sent", why=error.message)
+
+    def _ask_for_certificates(self, stream: GatewaySide) -> None:
+        for own in (self._membership, self._shown):
+            request = own.request(self._clock.now()) if own is not None else None
+            if request is not None:
+                stream.send(GatewayMessage(certificate_request=request))
 
     def engine_down(self, down: EndpointDown) -> None:
         """Tell that an engine cannot be reached, once for a while."""
@@ -143,6 +161,17 @@ class Uplink:
         else:
             self._load = report
 
+    def workers(self, report: WorkersReport) -> None:
+        """Tell which workers there are now, unless that is known."""
+        if self._stream is not None and self._welcomed and report != self._workers:
+            self._stream.send(GatewayMessage(workers=report))
+            self._workers = report
+
+    def tell_requests(self, answer: GatewayMessage) -> None:
+        """Answer a question about requests in flight; dropped where nobody waits any more."""
+        if self._stream is not None and self.listened_to:
+            self._stream.send(answer)
+
     @property
     def listened_to(self) -> bool:
         """Say whether a control plane has welcomed this gateway on a stream that is open."""
@@ -162,9 +191,7 @@ class Uplink:
             case GatewayControl(usage_taken=UsageTaken() as taken):
                 self._journal.taken(taken)
             case GatewayControl(certificate=CertificateIssued() as issued):
-                self._membership.issued(issued)
-            case GatewayControl(engine_loads=EngineLoads() as told):
-                self._on_loads(told)
+                self._issued(issued)
             case GatewayControl(quotas=QuotaGrant() as grant):
                 self._quotas.grant(grant)
                 if grant.store_away is self.keys_sure:
@@ -176,8 +203,24 @@ class Uplink:
                     self._learned = tuple(dict.fromkeys((goodbye.leader, *self._learned)))
                 return goodbye
             case _:
-                pass  # pings are answered by the link
+                self._hand_on(message)  # pings are answered by the link
         return None
+
+    def _issued(self, issued: CertificateIssued) -> None:
+        if not issued.for_users:
+            self._membership.issued(issued)
+        elif self._shown is not None:
+            self._shown.issued(issued)
+
+    def _hand_on(self, message: GatewayControl) -> None:
+        """Give to the workers what is theirs."""
+        question = message.ask_requests or message.cancel_requests
+        if message.restart_workers is not None:
+            self._on_restart(message.restart_workers.actor)
+        elif message.engine_loads is not None:
+            self._on_loads(message.engine_loads)
+        elif question is not None:
+            self._on_question(question)
 
     def _begin(self, stream: GatewaySide, welcome: Welcome) -> None:
         self._welcomed = True

@@ -30,8 +30,11 @@ from llmgw.gateway.frames import (
     Down,
     Drain,
     Figures,
+    Forget,
+    Forgot,
     FromWorker,
     Identity,
+    Inquiry,
     Listening,
     Resume,
     Standing,
@@ -43,8 +46,11 @@ from llmgw.gateway.frames import (
 )
 from llmgw.gateway.front import Front
 from llmgw.gateway.key_cells import KeyCells
+from llmgw.gateway.live import answer
+from llmgw.gateway.memory import memory_of_machine
 from llmgw.gateway.prefixes import attach
 from llmgw.gateway.proxy import faults
+from llmgw.gateway.proxy.bodies import Bodies, share_of
 from llmgw.gateway.proxy.deadlines import PERIOD
 from llmgw.gateway.tls import HANDSHAKE, fill, new_context
 from llmgw.model.gateway import EndpointDown
@@ -102,6 +108,12 @@ class Worker:
                 self._report(Took(number=message.number))
             case Figures(told=told):
                 self._front.take_loads(told)
+            case Inquiry():
+                self._report(answer(self._front, message))
+            case Forget(totals=totals):
+                forgotten = self._front.books.forget(totals)
+                if forgotten:
+                    self._report(Forgot(totals=forgotten))
             case Drain(seconds=seconds, gently=gently):
                 self.drain(seconds, gently=gently)
 
@@ -234,16 +246,20 @@ async def _run(options: argparse.Namespace) -> None:
     rng = random.Random()
     report = Report()
     prefix = f"{rng.getrandbits(40):010x}"
+    cells = Cells.attach(options.cells_fd, options.slot)
+    # Each slot has two rows: one worker takes the place of the other.
+    bodies = Bodies(share_of(memory_of_machine(), cells.rows // 2))
     front = Front(
         clock,
         rng,
-        Cells.attach(options.cells_fd, options.slot),
+        cells,
         prefix,
         report.engine_down,
         report.held,
         attach(options.cells_fd),
         KeyCells.attach(options.cells_fd, options.slot),
         most_connections(resource.getrlimit(resource.RLIMIT_NOFILE)[0]),
+        bodies,
     )
     listener = socket.socket(fileno=options.listen_fd)
     worker = Worker(front, listener, report, clock, report.heard)

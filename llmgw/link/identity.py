@@ -13,7 +13,9 @@ NODE: Final = "node"
 GATEWAY: Final = "gateway"
 SERVER: Final = "server"
 ADMIN: Final = "admin"
-ROLES: Final = (NODE, GATEWAY, SERVER, ADMIN)
+USERS: Final = "users"
+"""What a gateway shows to its users; no service takes it."""
+ROLES: Final = (NODE, GATEWAY, SERVER, ADMIN, USERS)
 
 _SCHEME: Final = "llmgw://"
 _PARTS: Final = 3

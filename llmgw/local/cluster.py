@@ -13,6 +13,7 @@ import msgspec
 from llmgw.base.errors import LlmgwError, NotFound, TimedOut, Unreachable
 from llmgw.base.secrets import Secret
 from llmgw.client.contexts import Context
+from llmgw.client.interface import WHATEVER
 from llmgw.client.oneshot import OneShot
 from llmgw.local.processes import Owned, Owner, environ_of_services
 from llmgw.local.reply import known
@@ -200,8 +201,8 @@ class LocalCluster:
         return ready >= set(self.nodes)
 
     def put_model(self, model: Model) -> None:
-        """Add or change a model."""
-        self.client().put(f"/models/{model.name}", msgspec.to_builtins(model))
+        """Add a model, or replace it whatever there is of it."""
+        self.client().put(f"/models/{model.name}", msgspec.to_builtins(model), version=WHATEVER)
 
     def make_key(self, name: str) -> Secret:
         """Make a user's key, and return it when the gateway knows it."""

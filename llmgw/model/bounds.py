@@ -64,6 +64,7 @@ _ITEMS: Mapping[tuple[str, str], int] = {
     ("LogsRead", "lines"): 2000,
     ("LogLines", "lines"): 2000,
     ("UsageReport", "totals"): 1 << 20,  # what were cut of it would be acknowledged and lost
+    ("UsageReport", "over"): 1 << 20,
     ("TrafficReport", "models"): 2048,
     ("LoadReport", "replicas"): 1 << 14,  # one that were cut would count as idle
     ("LoadReport", "queues"): 2048,

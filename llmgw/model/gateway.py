@@ -10,6 +10,8 @@ ENGINE_LOADS = "engine_loads"
 """Feature of a gateway: it takes what engines say that they have to do."""
 QUOTAS = "quotas"
 """Feature of a gateway: it keeps to the slices of keys' limits that it is lent."""
+RESTARTS = "restarts"
+"""Feature of a gateway: it tells when its workers began, and restarts them when it is told to."""
 
 
 class Endpoint(Record, frozen=True, kw_only=True):
@@ -90,6 +92,11 @@ class GatewayConfig(Record, frozen=True, kw_only=True):
     0: never."""
     replica_connections: int | None = None
     """Requests of one gateway that a replica has at most; None: nobody said."""
+    tls_names: tuple[str, ...] = ()
+    """Names and addresses under which users reach gateways: what the cluster's certificate names.
+    """
+    held_bytes: int | None = None
+    """Bytes of requests' bodies that one worker holds; None: a part of its machine's memory."""
 
 
 class Histogram(Record, frozen=True, kw_only=True):
@@ -229,6 +236,28 @@ class GatewayRegister(Record, frozen=True, kw_only=True):
     features: tuple[str, ...] | None = None
 
 
+class WorkerStart(Record, frozen=True, kw_only=True):
+    """One worker of a gateway."""
+
+    worker: int
+    began: float
+    """Seconds since the epoch."""
+
+
+class WorkersReport(Record, frozen=True, kw_only=True):
+    """The workers that a gateway has now. Feature `restarts`."""
+
+    gateway: str
+    workers: tuple[WorkerStart, ...] = ()
+
+
+class RestartWorkers(Record, frozen=True, kw_only=True):
+    """Replace all workers by new ones, one after the other; no connection is refused or reset."""
+
+    actor: str
+    """Who asks, for the gateway's log."""
+
+
 class EndpointDown(Record, frozen=True, kw_only=True):
     """A gateway could not connect to an engine."""
 
@@ -248,3 +277,5 @@ class Gateway(Record, frozen=True, kw_only=True):
     since: float | None = None
     certificate_ends: float | None = None
     certificate_begins: float | None = None
+    started: tuple[WorkerStart, ...] | None = None
+    """Its workers and when each began; None: it does not say."""

@@ -58,6 +58,8 @@ class QuotaUse(Record, frozen=True, kw_only=True):
     """What the gateway keeps to now."""
     short: bool = False
     """A request was refused since the last report, because this gateway's slice is used up."""
+    refused: int | None = None
+    """Requests that were refused for its limits since this gateway started; None: not said."""
 
 
 class QuotaReport(Record, frozen=True, kw_only=True):
@@ -128,6 +130,15 @@ class UsageTotals(Record, frozen=True, kw_only=True):
     failed: int = 0
 
 
+class UsageOver(Record, frozen=True, kw_only=True):
+    """What a worker said of a key and a model is over: the key is gone, and all of it was taken."""
+
+    key: str
+    model: str
+    sequence: int
+    """Of the first report that says so: whoever has applied that one has forgotten it already."""
+
+
 class UsageReport(Record, frozen=True, kw_only=True):
     """One worker's totals, applied once: (gateway, boot, worker) name it, `sequence` orders it."""
 
@@ -136,6 +147,8 @@ class UsageReport(Record, frozen=True, kw_only=True):
     worker: int
     sequence: int
     totals: tuple[UsageTotals, ...]
+    over: tuple[UsageOver, ...] = ()
+    """Rows that are forgotten: what is said of one after this counts from zero."""
 
 
 class UsageSum(Record, frozen=True, kw_only=True):

@@ -7,9 +7,12 @@ from llmgw.model.gateway import (
     EngineLoads,
     GatewayRegister,
     LoadReport,
+    RestartWorkers,
     TrafficReport,
+    WorkersReport,
 )
 from llmgw.model.keys import QuotaGrant, QuotaReport, UsageReport
+from llmgw.model.live import AskRequests, CancelRequests, RequestsEnded, RequestsSeen
 from llmgw.model.node import Heartbeat, Inventory, Register
 from llmgw.model.record import Record
 from llmgw.model.settings import NodeSettings
@@ -64,6 +67,8 @@ class CertificateRequest(Record, frozen=True, kw_only=True):
     """A node asks for a new certificate over its live stream; the key stays on the node."""
 
     csr_pem: str
+    for_users: bool = False
+    """A gateway asks for the one that users see, in place of its own."""
 
 
 class CertificateIssued(Record, frozen=True, kw_only=True):
@@ -71,6 +76,8 @@ class CertificateIssued(Record, frozen=True, kw_only=True):
 
     certificate_pem: str
     authority_pem: str
+    for_users: bool = False
+    """It is the one that a gateway's users see."""
 
 
 class UsageTaken(Record, frozen=True, kw_only=True):
@@ -122,6 +129,12 @@ class GatewayMessage(Record, frozen=True, kw_only=True):
     """Feature `loads`."""
     quotas: QuotaReport | None = None
     """Feature `quotas`."""
+    requests_seen: RequestsSeen | None = None
+    """Feature `requests`."""
+    requests_ended: RequestsEnded | None = None
+    """Feature `requests`."""
+    workers: WorkersReport | None = None
+    """Feature `restarts`."""
 
 
 class GatewayControl(Record, frozen=True, kw_only=True):
@@ -137,6 +150,12 @@ class GatewayControl(Record, frozen=True, kw_only=True):
     """To a gateway with the feature `quotas`."""
     engine_loads: EngineLoads | None = None
     """To a gateway with the feature `engine_loads`."""
+    ask_requests: AskRequests | None = None
+    """To a gateway with the feature `requests`."""
+    cancel_requests: CancelRequests | None = None
+    """To a gateway with the feature `requests`."""
+    restart_workers: RestartWorkers | None = None
+    """To a gateway with the feature `restarts`."""
 
 
 class AuthorityAnswer(Record, frozen=True, kw_only=True):

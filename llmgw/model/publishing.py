@@ -20,7 +20,8 @@ class StaticEndpoint(Written, frozen=True, kw_only=True):
     engine: str = ""
     """`llamacpp`, `vllm`, `sglang`; empty: not known."""
     concurrency: int | None = None
-    """Requests that it serves at once; None: not known."""
+    """Requests of this model that it serves at once; None: not known. Where several models stand at
+    one address, what each of them may have there is counted apart."""
 
 
 class Provider(Written, frozen=True, kw_only=True):

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from llmgw.model.publishing import PublicRoute, Publishing
+from llmgw.model.published import static_endpoint
+from llmgw.model.publishing import PublicRoute, Publishing, StaticEndpoint
 from llmgw.model.record import Problem
 
 ENDPOINTS_MOST = 256
@@ -31,12 +32,25 @@ def _publishing(publishing: Publishing) -> Iterator[Problem]:
             yield from _file(f"{where}.key_file", endpoint.key_file)
             if endpoint.concurrency is not None and endpoint.concurrency < 1:
                 yield Problem(path=f"{where}.concurrency", words="must be 1 or more")
+        yield from _twice(path, model, endpoints)
     for name, provider in publishing.providers.items():
         yield from _url(f"providers.{name}.url", provider.url)
         yield from _file(f"providers.{name}.key_file", provider.key_file)
     for name, route in publishing.routes.items():
         yield from _name(f"routes.{name}", name)
         yield from _route(f"routes.{name}", name, route, publishing)
+
+
+def _twice(path: str, model: str, endpoints: tuple[StaticEndpoint, ...]) -> Iterator[Problem]:
+    """Tell of endpoints at one address: what is in flight there is counted for it, once."""
+    seen: dict[str, int] = {}
+    for number, endpoint in enumerate(endpoints):
+        if any(_url("", endpoint.url)):
+            continue
+        first = seen.setdefault(static_endpoint(model, endpoint).replica, number)
+        if first != number:
+            words = f"is the same place as endpoints.{model}[{first}]"
+            yield Problem(path=f"{path}[{number}].url", words=words)
 
 
 def _route(path: str, name: str, route: PublicRoute, publishing: Publishing) -> Iterator[Problem]:

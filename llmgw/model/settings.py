@@ -109,6 +109,13 @@ class GatewaySettings(Written, frozen=True, kw_only=True):
     replica_requests: int | None = None
     """Requests that a replica is sent at once if its profile says nothing of `concurrency`; null:
     any."""
+    held_bytes: int | None = None
+    """Bytes of requests' bodies that one worker holds at once; more are answered 503. One body is
+    always taken. null: an eighth of the machine's memory, shared by its workers, 1 GiB for one at
+    most."""
+    tls_names: tuple[str, ...] = ()
+    """Host names and addresses under which users reach gateways that are started with `--tls
+    cluster`: their certificates name these."""
     comment_period: float = 5.0
     """After how long, and how often then, a client of a stream that waits is told its place; 0:
     never, and it is answered with a status of its own whatever happens."""

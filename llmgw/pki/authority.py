@@ -27,7 +27,9 @@ NODE = "node"
 GATEWAY = "gateway"
 SERVER = "server"
 ADMIN = "admin"
-ROLES = (NODE, GATEWAY, SERVER, ADMIN)
+USERS = "users"
+"""What a gateway shows to its users: it names hosts, and opens nothing within the cluster."""
+ROLES = (NODE, GATEWAY, SERVER, ADMIN, USERS)
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 """Every control plane's certificate covers these."""
@@ -306,6 +308,9 @@ def _issuer_id(key: ec.EllipticCurvePrivateKey) -> x509.AuthorityKeyIdentifier:
 def _purposes(role: str) -> x509.ExtendedKeyUsage:
     if role not in ROLES:
         raise Unreadable(f"{role!r} is not one of {', '.join(ROLES)}")
+    if role == USERS:
+        # Its key lies in the memory of processes that anybody talks to: it must not dial.
+        return x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
     purposes = [ExtendedKeyUsageOID.CLIENT_AUTH]
     if role == SERVER:
         # A node's certificate must not pass for a control plane's.

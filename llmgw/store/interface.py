@@ -282,7 +282,8 @@ class Store(Protocol):
         """Add what a report says beyond the last one of its (gateway, boot, worker).
 
         The difference goes into the hour of `at`. A report with a sequence that is not higher than
-        the last one applied changes nothing and returns False.
+        the last one applied changes nothing and returns False. What it calls over is forgotten
+        first: it counts from zero from there on.
 
         Raises:
             Refused: a total fell within the boot, or one is said twice; nothing was applied.

@@ -175,6 +175,16 @@ class Gate:
         self._poll()
         return Seat(self, way.model, place)
 
+    def places(self) -> dict[Waits, int]:
+        """Return where in its queue each request stands that waits; 1 goes next."""
+        now = self._now()
+        return {
+            request: at
+            for one in self._queues.values()
+            if len(one.queue)
+            for at, request in enumerate(one.queue.order(now), 1)
+        }
+
     def leave(self, model: str, place: Place[Waits]) -> None:
         """Forget a request that waits no longer."""
         one = self._queues.get(model)
@@ -243,7 +253,7 @@ class Gate:
         while (place := one.queue.next(self._now())) is not None:
             if capped and not self._has_room(way, waits=True, polled=polled):
                 return
-            one.queue.drop(place)
+            one.queue.go(place, self._now())
             one.last_wait = self._now() - place.since
             self._yields = self._yields or (polled and self._wanted_elsewhere(way))
             self._books.waited(way.model, one.last_wait)
@@ -277,23 +287,23 @@ class Gate:
             usable = [engine for engine in way.engines if engine.health.is_back(now)]
         if not usable:
             return True
-        return any(self._takes(engine, config, waits=waits, polled=polled) for engine in usable)
+        return any(self._takes(engine, config, polled=polled) for engine in usable)
 
-    def _takes(self, engine: Engine, config: GatewayConfig, *, waits: bool, polled: bool) -> bool:
+    def _takes(self, engine: Engine, config: GatewayConfig, *, polled: bool) -> bool:
         most = most_at(engine, config)
         if most is None:
             return True
         if engine.in_flight() >= most:
             return False
-        others = self._cells.waiting(engine.column) - waits
-        if others <= 0:
+        others = self._cells.waiting_elsewhere(engine.column)
+        if not others:
             return True
         own = self._cells.own(engine.column)
         part = most / (others + 1)
         return own < ceil(part) if polled else own + 1 <= part
 
     def _wanted_elsewhere(self, way: Way) -> bool:
-        return any(self._cells.waiting(engine.column) > 1 for engine in way.engines)
+        return any(self._cells.waiting_elsewhere(engine.column) for engine in way.engines)
 
     # Showing.
 

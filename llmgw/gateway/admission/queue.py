@@ -7,10 +7,13 @@ the request really used is put right as it is known. (Start-time fair queueing, 
 1996, with tokens for bits.)
 
 A higher priority goes first. So that a lower one does not wait for ever, its oldest request rises
-by one each `AGE` seconds.
+by one each `AGE` seconds. Where more comes of a higher priority than is served, all that wait there
+rise as well, and up to its deadline a lower one would never pass them: so it gets one place besides
+when none of it went for `AGE` seconds for each step that it is below.
 """
 
 from collections.abc import Iterator
+from math import inf
 from typing import Generic, TypeVar
 
 R = TypeVar("R")
@@ -57,6 +60,8 @@ class FairQueue(Generic[R]):
     def __init__(self) -> None:
         self._lines: dict[int, dict[str, dict[Place[R], None]]] = {}
         """By priority and key, each in the order in which they came."""
+        self._went: dict[int, float] = {}
+        """When one of a priority went last, of those that wait; monotonic seconds."""
         self._shares: dict[str, Share] = {}
         self._reached = 0.0
         """What the key was charged that was let go last: where a new one begins."""
@@ -95,8 +100,14 @@ class FairQueue(Generic[R]):
             del lines[place.share.key]
             if not lines:
                 del self._lines[place.level]
+                self._went.pop(place.level, None)
         place.share.waiting -= 1
         self._length -= 1
+
+    def go(self, place: Place[R], now: float) -> None:
+        """Let a request go: the one that `next` returned."""
+        self._went[place.level] = now
+        self.drop(place)
 
     def next(self, now: float) -> Place[R] | None:
         """Return who goes next; it still waits. None: nobody waits."""
@@ -104,7 +115,7 @@ class FairQueue(Generic[R]):
         found: Place[R] | None = None
         for level, lines in self._lines.items():
             heads = [next(iter(line)) for line in lines.values()]
-            risen = _risen(level, min(head.since for head in heads), now)
+            risen = self._rank(level, min(head.since for head in heads), now)
             for head in heads:
                 order = (-risen, head.share.charged, head.since)
                 if best is None or order < best:
@@ -116,7 +127,7 @@ class FairQueue(Generic[R]):
         ranks = []
         for level, lines in self._lines.items():
             oldest = min(next(iter(line)).since for line in lines.values())
-            risen = _risen(level, oldest, now)
+            risen = self._rank(level, oldest, now)
             for line in lines.values():
                 for behind, place in enumerate(line):
                     then = place.share.charged + behind * place.share.mean
@@ -139,6 +150,14 @@ class FairQueue(Generic[R]):
             share.charged = max(share.charged, self._reached)
         self._reached = max(self._reached, share.charged)
         return share
+
+    def _rank(self, level: int, oldest: float, now: float) -> float:
+        """Return before whom a priority's requests go; the higher the sooner."""
+        unserved = now - max(oldest, self._went.get(level, oldest))
+        below = max(self._lines) - level
+        if below and unserved >= AGE * below:
+            return inf
+        return level + max(0.0, now - oldest) // AGE
 
     def _share(self, key: str) -> Share:
         share = self._shares.get(key)
@@ -182,7 +201,3 @@ class Served:
         share.charged += self._used - self._counted
         share.mean += _NEWEST * (self._used - share.mean)
         share.running -= 1
-
-
-def _risen(level: int, since: float, now: float) -> float:
-    return level + max(0.0, now - since) // AGE

@@ -5,7 +5,7 @@ last applied report says. A report is applied wholly or not at all.
 """
 
 from llmgw.base.errors import Refused
-from llmgw.model.keys import UsageReport, UsageTotals
+from llmgw.model.keys import UsageOver, UsageReport, UsageTotals
 
 HOUR = 3600.0
 FIELDS = ("requests", "prompt_tokens", "completion_tokens", "cancelled", "estimated", "failed")
@@ -35,6 +35,15 @@ def is_newer(report: UsageReport, last: int | None) -> bool:
             raise Refused(f"{_name(report)}: says key {totals.key} and {totals.model} twice")
         seen.add((totals.key, totals.model))
     return True
+
+
+def begun_anew(report: UsageReport, last: int | None) -> tuple[UsageOver, ...]:
+    """Return the rows that count from zero with this report: what was said of them is forgotten.
+
+    A gateway says it again until it knows that it was heard. Who has applied a report that said it
+    has forgotten the row already, and what the row says since is new.
+    """
+    return tuple(one for one in report.over if last is not None and one.sequence > last)
 
 
 def counts(report: UsageReport, totals: UsageTotals, before: Counts) -> Counts:

@@ -9,6 +9,7 @@ from llmgw.store.rules.usage import (
     HOUR,
     NOTHING,
     Counts,
+    begun_anew,
     beyond,
     counts,
     is_newer,
@@ -40,6 +41,13 @@ def apply(db: Database, report: UsageReport, at: float) -> bool:
         " SET sequence = excluded.sequence, at = excluded.at",
         (*worker, report.sequence, at),
     )
+    for over in begun_anew(report, None if last is None else last["sequence"]):
+        change(
+            db,
+            "DELETE FROM usage_totals"
+            " WHERE gateway = ? AND boot = ? AND worker = ? AND user_key = ? AND model = ?",
+            (*worker, over.key, over.model),
+        )
     for totals in report.totals:
         _add(db, report, totals, at)
     return True

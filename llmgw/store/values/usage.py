@@ -7,6 +7,7 @@ from llmgw.store.rules.usage import (
     HOUR,
     NOTHING,
     Counts,
+    begun_anew,
     beyond,
     counts,
     is_newer,
@@ -34,6 +35,10 @@ class UsageRows:
         if not is_newer(report, None if last is None else last[0]):
             return False
         before = self._totals.get(worker, {})
+        over = {
+            (one.key, one.model) for one in begun_anew(report, None if last is None else last[0])
+        }
+        before = {used: said for used, said in before.items() if used not in over}
         now = {
             (one.key, one.model): counts(report, one, before.get((one.key, one.model), NOTHING))
             for one in report.totals

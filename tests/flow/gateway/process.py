@@ -74,11 +74,12 @@ class GatewayProcess:
         """Start it, and wait until it serves with a table (or without)."""
         await self.spawn(*more, stdin=stdin)
         if not self.port:
-            found = await wait_until(self._told_port, 20.0, what="the gateway's url in its log")
+            found = await wait_until(self.told_port, 20.0, what="the gateway's url in its log")
             self.port = found or 0
         await self.answers(200 if table else 503)
 
-    def _told_port(self) -> int | None:
+    def told_port(self) -> int | None:
+        """Return the port that its log says; None while it does not."""
         assert self.parent.returncode is None, self.log.read_text()
         found = re.search(r"url[\"=: ']+https?://127\.0\.0\.1:(\d+)", self.log.read_text())
         return int(found[1]) if found else None

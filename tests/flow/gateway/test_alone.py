@@ -14,6 +14,8 @@ import pytest
 import yaml
 
 from llmgw.base.clock import SystemClock
+from llmgw.base.system import SystemFiles
+from llmgw.gateway.alone_usage import kept_rows
 from llmgw.gateway.health_checks import FAILURES, HealthChecks
 from llmgw.model.gateway import Route
 from llmgw.model.published import static_endpoint
@@ -55,6 +57,12 @@ class Alone(GatewayProcess):
     def write(self, **tree: Any) -> None:
         self.file.write_text(yaml.safe_dump({"keys": [key(KEY)], **tree}))
         self.file.chmod(0o600)
+
+    def used(self) -> dict[str, int]:
+        """Return how many requests its files say that each key sent."""
+        rows = kept_rows(self.state, SystemFiles(), since=0.0, until=1e12)
+        keys = {row.key for row in rows}
+        return {one: sum(row.requests for row in rows if row.key == one) for one in keys}
 
     async def page_with(self, text: str) -> str:
         """Wait until the page has a text; workers tell what they counted now and then."""
@@ -105,6 +113,31 @@ async def test_a_file_is_all_that_a_gateway_needs(alone: Alone, start_engine: St
     page = await alone.page_with('llmgw_requests_total{model="m"')
     assert f'llmgw_endpoint_up{{model="m",endpoint="static/m/127.0.0.1:{engine.port}"}} 1' in page
     assert (await alone.page(b"/nothing")).startswith("HTTP/1.1 404")
+    queued = [line for line in page.splitlines() if line.startswith("llmgw_requests_queued{")]
+    assert queued
+    assert all('model="m",worker=' in line and line.endswith(" 0") for line in queued)
+    assert "llmgw_keys_over_quota 0" in page
+    assert await alone.health() == (200, "none")
+
+
+async def test_what_was_used_is_kept_by_the_hour_over_a_kill_that_of_keys_that_left_too(
+    alone: Alone, start_engine: StartEngine
+):
+    engine = await start_engine(models_too)
+    models = {"m": [{"url": url(engine)}]}
+    alone.write(models=models, keys=[key(KEY), key(UNKNOWN)])
+    await alone.start()
+    for text in (KEY, UNKNOWN, KEY):
+        assert (await ask(alone, post(chat(), b"Connection: close", key=text))).status == 200
+    await wait_until(lambda: alone.used() == {"k1": 2, "k9": 1}, 10.0)
+    alone.write(models=models)
+    await until(alone, post(chat(), b"Connection: close", key=UNKNOWN), 401)
+    alone.parent.kill()
+    await alone.parent.wait()
+    await alone.start()
+    assert (await ask(alone, PLAIN)).status == 200
+    await wait_until(lambda: alone.used()["k1"] == 3, 10.0)
+    assert alone.used()["k9"] >= 1
 
 
 async def test_a_file_that_changed_is_read_again_and_a_faulty_one_changes_nothing(

@@ -21,17 +21,17 @@ async def client(start_gateway: StartGateway, engine: FakeEngine, connect: Conne
     return await connect(await start_gateway(table(route([engine.port]))))
 
 
-async def test_two_hundred_clients_that_leave_in_prefill_take_their_requests_with_them(
+async def test_a_thousand_clients_that_leave_in_prefill_take_their_requests_with_them(
     start_engine, start_gateway, connect
 ):
     engine = await start_engine(prefill)
     gateway = await start_gateway(table(route([engine.port])))
-    clients = [await connect(gateway) for _ in range(200)]
+    clients = [await connect(gateway) for _ in range(1000)]
     for one in clients:
         await one.send(STREAM)
-    await wait_until(lambda: engine.running == 200)
+    await wait_until(lambda: engine.running == 1000)
     (way,) = gateway.front._ways.values()
-    assert way.engines[0].in_flight() == 200
+    assert way.engines[0].in_flight() == 1000
     for one in clients:
         one.close()
     await wait_until(lambda: engine.running == 0, timeout=1.0)

@@ -158,7 +158,7 @@ async def test_a_total_never_falls_when_the_engine_counts_less_than_passed(gatew
         call.begin_stream()
         for _ in range(10):
             call.event(chat_chunk({"content": "x"}))
-        await asyncio.sleep(0.05)
+        await wait_until(lambda: usage_of(gateway)[0].completion_tokens == 9)
         call.event(usage_chunk(5, 4))
         call.event(b"[DONE]")
         call.end_stream()

@@ -16,7 +16,7 @@ from llmgw.model.gateway import Route
 from tests.fakes.engine import FakeEngine, prefill
 from tests.fakes.gateway import GatewayHere, key_record, route, table
 from tests.fakes.rawclient import chat, post
-from tests.flow.gateway.test_queueing import Slow, ask, fill, queued, state, traffic
+from tests.flow.gateway.waiting import Slow, ask, fill, queued, state, traffic
 from tests.waiting import wait_until
 
 REQUEST = post(chat())

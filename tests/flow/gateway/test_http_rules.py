@@ -7,6 +7,8 @@ import pytest
 
 from llmgw.gateway.accounting import NO_MODEL
 from llmgw.gateway.door import most_connections
+from llmgw.gateway.frames import TableFrame
+from llmgw.gateway.table import default_config
 from tests.fakes.engine import WORDS, Call, FakeEngine, answer, prefill
 from tests.fakes.gateway import GatewayHere, route, table
 from tests.fakes.rawclient import RawClient, chat, get, post
@@ -201,6 +203,18 @@ async def test_bodies_beyond_what_a_worker_may_hold_are_refused_until_others_are
     await wait_until(lambda: gateway.front.bodies.held == 0)
     assert (await last.ask(post(chat(padding="z" * 200_000)))).status == 200  # one is always let in
     assert gateway.front.bodies.held == 0
+
+
+async def test_the_settings_say_what_a_worker_may_hold(start_gateway, connect, engine):
+    gateway = await start_gateway(table(route([engine.port]), held_bytes=50_000))
+    slow, other = await connect(gateway), await connect(gateway)
+    await slow.send(post(b"", length=90_000), b"x" * 40_000)
+    await wait_until(lambda: gateway.front.bodies.held == 40_000)
+    assert (await other.ask(post(b"y" * 30_000))).code == "bodies_full"
+    gateway.front.take(TableFrame(config=default_config(), received=True, current=True))
+    last = await connect(gateway)
+    assert (await last.ask(post(chat(padding="z" * 200_000)))).status == 200
+    slow.abort()
 
 
 async def test_no_body_is_counted_any_more_however_its_request_ended(gateway, connect, engine):

@@ -123,9 +123,55 @@ async def test_a_target_with_an_authority_is_served_by_its_path(client):
     assert (await client.ask(post(chat(), path=b"http://a/v1/chat/completions"))).status == 200
 
 
-async def test_what_is_not_served_yet_says_what_is(client):
-    reply = await client.ask(post(BODY, path=b"/v1/messages"))
-    assert (reply.status, reply.code) == (404, "unknown_path")
-    assert "use /v1/chat/completions" in reply.json["error"]["message"]
-    reply = await client.ask(get(b"/v1/completions"))
-    assert (reply.status, "use POST" in reply.json["error"]["message"]) == (404, True)
+ALL = (
+    "it serves GET /v1/models and POST /v1/audio/speech, /v1/audio/transcriptions, "
+    "/v1/audio/translations, /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/rerank, "
+    "/v1/responses"
+)
+NOT_YET = "Anthropic's API is not served yet: use /v1/chat/completions"
+
+
+@pytest.mark.parametrize(
+    ("sent", "words"),
+    [
+        (post(BODY, path=b"/v1/messages"), NOT_YET),
+        (post(BODY, path=b"/v1/messages/count_tokens"), NOT_YET),
+        (
+            get(b"/v1/responses/resp_1"),
+            "responses are not kept here: POST /v1/responses is all that is served",
+        ),
+        (
+            post(BODY, path=b"/v1/responses/resp_1/cancel"),
+            "responses are not kept here: POST /v1/responses is all that is served",
+        ),
+        (
+            get(b"/v1/chat/completions/chat_1"),
+            "chats are not kept here: POST /v1/chat/completions is served",
+        ),
+        (get(b"/v1/completions"), "'GET /v1/completions' is not served by this gateway: use POST"),
+        (get(b"/v1/responses"), "'GET /v1/responses' is not served by this gateway: use POST"),
+        *(
+            (
+                post(BODY, path=path.encode()),
+                f"'POST {path}' is not served by this gateway; {ALL}",
+            )
+            for path in (
+                *("/v1/messagesx", "/v1/images/generations", "/v1/files", "/v1/batches"),
+                *("/v1/moderations", "/v1/uploads", "/v1/assistants", "/v1/fine_tuning/jobs"),
+            )
+        ),
+        (get(b"/slots"), "'GET /slots' is not served by this gateway"),
+    ],
+)
+async def test_what_is_not_served_is_answered_with_what_is(sent, words, client, engine):
+    reply = await client.ask(sent)
+    assert reply.status == 404
+    assert reply.json == {
+        "error": {
+            "message": words,
+            "type": "invalid_request_error",
+            "param": None,
+            "code": "unknown_path",
+        }
+    }
+    assert engine.calls == []

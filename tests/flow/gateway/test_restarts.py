@@ -115,3 +115,22 @@ async def test_told_to_end_while_old_workers_finish_it_ends_within_its_drain(
     assert b"gateway_stopping" in await client.ended()
     async with asyncio.timeout(10.0):
         assert await gateway.parent.wait() == 0
+
+
+async def test_a_control_plane_has_workers_restarted_and_hears_when_each_began(
+    gateway: GatewayProcess, plane: FakeControlPlane, engine: FakeEngine
+):
+    await gateway.start()
+    await wait_until(lambda: plane.workers and len(plane.workers[-1].workers) == 2)
+    before, pids = plane.workers[-1].workers, all_workers(gateway)
+    engine.behave = streams = Streams()
+    (client,) = await open_streams(gateway, 1)
+    plane.restart("somebody")
+    await wait_until(lambda: gateway.log.read_text().count("a new worker serves") == 2, 20.0)
+    assert "somebody" in gateway.log.read_text()
+    streams.ends.set()
+    assert b"last" in await client.event()
+    await wait_until(lambda: not any(alive(pid) for pid in pids), 10.0)
+    await wait_until(lambda: {one.worker for one in plane.workers[-1].workers} == {2, 3})
+    after = plane.workers[-1].workers
+    assert min(one.began for one in after) > max(one.began for one in before)

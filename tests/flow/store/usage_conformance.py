@@ -2,9 +2,11 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
 from llmgw.base.errors import Refused
+from llmgw.model.keys import UsageOver
 from llmgw.store.interface import Store
 from tests.flow.store import samples
 from tests.flow.store.conformance import Place, refused
@@ -36,6 +38,30 @@ class UsageConformance:
         taken = await asyncio.gather(*(store.apply_usage(report, at=1.0) for _ in range(10)))
         assert sum(taken) == 1
         assert await used(store) == [(0.0, "k1", "qwen", 5)]
+
+    async def test_what_is_over_counts_from_zero_and_loses_nothing(self, store: Store):
+        await store.apply_usage(samples.report(1, samples.totals(5)), at=10.0)
+        over = (UsageOver(key="k1", model="qwen", sequence=2),)
+        forgets = msgspec.structs.replace(samples.report(2), totals=(), over=over)
+        assert await store.apply_usage(forgets, at=20.0)
+        assert await used(store) == [(0.0, "k1", "qwen", 5)]
+        # Nobody has told the gateway that it was heard: it says it again, and what is new.
+        again = msgspec.structs.replace(samples.report(3, samples.totals(2)), over=over)
+        assert await store.apply_usage(again, at=30.0)
+        again = msgspec.structs.replace(samples.report(4, samples.totals(3)), over=over)
+        assert await store.apply_usage(again, at=30.0)
+        assert await used(store) == [(0.0, "k1", "qwen", 5 + 3)]
+        fallen = samples.report(5, samples.totals(1))
+        assert "fell" in await refused(store.apply_usage(fallen, at=30.0), Refused)
+
+    async def test_what_one_worker_says_is_over_stays_with_the_others(self, store: Store):
+        for worker in (0, 1):
+            await store.apply_usage(samples.report(1, samples.totals(5), worker=worker), at=1.0)
+        over = (UsageOver(key="k1", model="qwen", sequence=2),)
+        both = msgspec.structs.replace(samples.report(2, samples.totals(1)), over=over)
+        await store.apply_usage(both, at=1.0)
+        await store.apply_usage(samples.report(2, samples.totals(6), worker=1), at=1.0)
+        assert await used(store) == [(0.0, "k1", "qwen", 5 + 1 + 6)]
 
     async def test_the_difference_goes_into_the_hour_of_its_time(self, store: Store):
         await store.apply_usage(samples.report(1, samples.totals(3)), at=HOUR - 1)

@@ -227,6 +227,17 @@ def listeners(port: int) -> set[int]:
     return found
 
 
+def sockets_of(pid: int, *, local: int) -> set[int]:
+    """Return the far ports of a process's TCP connections of IPv4 at a local port."""
+    far = {}
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if int(fields[1].rpartition(":")[2], 16) == local:
+            far[f"socket:[{fields[9]}]"] = int(fields[2].rpartition(":")[2], 16)
+    links = {str(fd.readlink()) for fd in Path(f"/proc/{pid}/fd").iterdir()}
+    return {port for link, port in far.items() if link in links and port}
+
+
 def group_of(pid: int) -> int | None:
     seen = SystemProcesses().look(pid)
     return seen.group if seen else None

@@ -1,9 +1,18 @@
 """The leader lends: two gateways share one key's limits, whatever leaves and comes back."""
 
-import pytest
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from llmgw.control.quotas import AWAY, SETTLING, Quotas
-from llmgw.model.keys import Key, QuotaFigures, QuotaGrant, QuotaReport, QuotaUse
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from llmgw.control.quotas import AWAY, SETTLING, Quotas, in_parts
+from llmgw.gateway.mapped import KEYS
+from llmgw.link.codec import encode
+from llmgw.link.guard import MESSAGE_LIMIT
+from llmgw.model.keys import Key, QuotaFigures, QuotaGrant, QuotaReport, QuotaSlice, QuotaUse
+from llmgw.model.link import GatewayControl
 from tests.fakes.quotas import Hand, Machine, key
 
 
@@ -220,3 +229,119 @@ def test_what_is_idle_is_forgotten_and_a_key_that_is_removed_too(cluster):
     cluster.keys.clear()
     cluster.rounds()
     assert cluster.leader.used("k") is None
+
+
+def test_slices_of_all_keys_that_are_told_apart_go_in_messages_that_the_link_carries():
+    figures = QuotaFigures(
+        requests_per_minute=2**40, tokens_per_minute=2**40, tokens_per_day=2**40, concurrent=2**40
+    )
+    slices = tuple(
+        QuotaSlice(key=f"{number:0100d}", slice=figures, more=True) for number in range(KEYS)
+    )
+    whole = QuotaGrant(gateways=3, slices=slices, store_away=True)
+    parts = list(in_parts(whole))
+    assert len(parts) > 1
+    assert all(len(encode(GatewayControl(quotas=one))) < MESSAGE_LIMIT / 8 for one in parts)
+    assert {(one.gateways, one.store_away) for one in parts} == {(3, True)}
+    assert tuple(told for one in parts for told in one.slices) == slices
+    empty = QuotaGrant(gateways=2)
+    assert list(in_parts(empty)) == [empty]
+
+
+class Thorough(Quotas):
+    """A leader that looks at every key each time."""
+
+    def grants(self, keys: Mapping[str, Key], *, store_away: bool = False) -> dict[str, QuotaGrant]:
+        self._all_stirred = True
+        return super().grants(keys, store_away=store_away)
+
+
+NAMES, GATEWAYS = ("a", "b"), ("g0", "g1", "g2")
+REPORTED = st.tuples(
+    st.just("says"),
+    st.sampled_from(GATEWAYS),
+    st.sampled_from(NAMES),
+    st.integers(0, 25),
+    st.integers(0, 25),
+    st.booleans(),
+)
+STEPS = st.one_of(
+    REPORTED,
+    REPORTED,
+    st.tuples(st.just("passes"), st.sampled_from([1.0, 1.0, 5.0, AWAY, 90_000.0])),
+    st.tuples(st.sampled_from(["joins", "starts", "leaves"]), st.sampled_from(GATEWAYS)),
+    st.tuples(st.just("limit"), st.sampled_from(NAMES), st.integers(1, 40)),
+    st.tuples(st.just("goes"), st.sampled_from(NAMES)),
+)
+
+
+class Both:
+    """The same said to a leader and to one that looks at everything."""
+
+    def __init__(self) -> None:
+        self.clock = Hand()
+        self.leaders = (Quotas(self.clock), Thorough(self.clock))
+        self.keys = {name: key(name, requests_per_minute=20, tokens_per_day=40) for name in NAMES}
+        self.boots = 0
+        self.each(lambda leader: leader.connected("g0", "0"))
+        self.clock.pass_(SETTLING + 1)
+
+    def each(self, act: Callable[[Quotas], None]) -> None:
+        for leader in self.leaders:
+            act(leader)
+
+    def step(self, what: str, *values: Any) -> None:
+        getattr(self, what)(*values)
+        for _ in range(2):
+            self.clock.pass_(1.0)
+            told, wanted = (leader.grants(self.keys) for leader in self.leaders)
+            assert told == wanted
+
+    def says(self, gateway: str, name: str, used: int, held: int, short: bool) -> None:
+        use = QuotaUse(
+            key=name,
+            used=QuotaFigures(requests_per_minute=used, tokens_per_day=used),
+            held=QuotaFigures(requests_per_minute=held, tokens_per_day=held),
+            short=short,
+        )
+        self.each(lambda leader: leader.take(QuotaReport(gateway=gateway, keys=(use,))))
+
+    def passes(self, seconds: float) -> None:
+        self.clock.pass_(seconds)
+
+    def leaves(self, gateway: str) -> None:
+        self.each(lambda leader: leader.left(gateway))
+
+    def joins(self, gateway: str) -> None:
+        self.each(lambda leader: leader.connected(gateway, str(self.boots)))
+
+    def starts(self, gateway: str) -> None:
+        self.boots += 1
+        self.joins(gateway)
+
+    def limit(self, name: str, most: int) -> None:
+        self.keys[name] = key(name, requests_per_minute=most, tokens_per_day=40)
+
+    def goes(self, name: str) -> None:
+        self.keys.pop(name, None)
+
+
+@settings(max_examples=150)
+@given(st.lists(STEPS, max_size=25))
+def test_keys_that_rest_are_lent_as_if_they_were_looked_at(steps):
+    both = Both()
+    for what, *values in steps:
+        both.step(what, *values)
+
+
+def test_the_day_of_a_gateway_that_is_gone_ends_for_a_key_that_rests_too():
+    both = Both()
+    both.step("joins", "g1")
+    both.step("says", "g0", "a", 5, 20, False)
+    both.step("says", "g1", "a", 30, 20, False)
+    both.step("leaves", "g1")
+    both.step("passes", AWAY)
+    both.step("passes", 60.0)
+    both.passes(86_400.0)
+    told = both.leaders[0].grants(both.keys)
+    assert [one.slice.tokens_per_day for one in told["g0"].slices if one.slice] == [40]

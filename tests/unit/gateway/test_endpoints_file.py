@@ -79,7 +79,7 @@ def test_the_page_has_what_was_counted_and_nothing_that_was_not():
         errors=(RefusalCount(code="engine_failed", count=4),),
         waited=Histogram(bounds=(0.1,), counts=(1, 5), sum=0.5),
     )
-    text = page({0: (traffic,), 1: ()}, [("m", "static/m/h:1", False, 2)])
+    text = page({0: (traffic,), 1: ()}, [("m", "static/m/h:1", False, 2)], {0: {"m": 3}}, 1)
     assert 'llmgw_requests_total{model="m\\"?",worker="0",code="200"} 7\n' in text
     assert '_bucket{model="m\\"?",worker="0",le="+Inf"} 7\n' in text
     assert 'llmgw_prefix_decisions_total{model="m\\"?",worker="0",reason="prefix"} 3\n' in text
@@ -89,4 +89,8 @@ def test_the_page_has_what_was_counted_and_nothing_that_was_not():
     assert 'llmgw_endpoint_up{model="m",endpoint="static/m/h:1"} 0\n' in text
     assert "first_token" not in text
     assert "time_to_first" not in text
-    assert page({}, []) == ""
+    assert 'llmgw_requests_queued{model="m",worker="0"} 3\n' in text
+    assert 'llmgw_requests_queued{model="m\\"?",worker="0"} 0\n' in text
+    assert "llmgw_keys_over_quota 1\n" in text
+    (only,) = [line for line in page({}, [], {}, 0).splitlines() if line[0] != "#"]
+    assert only == "llmgw_keys_over_quota 0"

@@ -1,7 +1,9 @@
 """The queue of a model: fair by tokens, by priority, and nobody waits for ever."""
 
 import random
+from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -136,6 +138,36 @@ def test_nobody_waits_for_ever_however_many_more_important_come(waiting):
         queue.put("new", "vip", 2, now)
         left -= drain(queue, 1, tokens, now).count("old")
         assert now < 4 * AGE + 4 * len(waiting) + 8
+
+
+@pytest.mark.parametrize("above", [1, 2, 3])
+def test_where_more_comes_than_is_served_a_lower_priority_still_gets_its_places(above):
+    """One is served a second and two more important come, all of which leave after a minute."""
+    queue: FairQueue[str] = FairQueue()
+    waiting: list[Place[str]] = []
+    went = [0.0]
+    high = 0
+    for second in range(600):
+        now = float(second)
+        waiting += [queue.put("high", "vip", above, now) for _ in range(2)]
+        if second % 5 == 0:
+            waiting.append(queue.put("low", "a", 0, now))
+        for late in [one for one in waiting if now - one.since >= 60.0]:
+            queue.drop(late)
+            waiting.remove(late)
+        place = queue.next(now)
+        assert place is not None
+        queue.go(place, now)
+        waiting.remove(place)
+        if place.request == "low":
+            went.append(now)
+        else:
+            high += 1
+    gaps = [after - before for before, after in pairwise(went)]
+    assert gaps
+    assert max(gaps) <= AGE * above
+    assert 600 - went[-1] <= AGE * above + 1
+    assert high > 600 * 0.85
 
 
 @given(st.lists(st.tuples(st.sampled_from(KEYS), st.booleans()), max_size=40))

@@ -4,9 +4,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from llmgw.gateway.admission.quota import RESERVED_MOST
-from llmgw.gateway.quotas import REPORT_MOST, QuotaBook
+from llmgw.gateway.key_cells import KeyCells, Limit
+from llmgw.gateway.quota_book import QuotaBook
+from llmgw.gateway.quotas import REPORT_MOST, Quotas
 from llmgw.link.codec import decode, encode
 from llmgw.model.bounds import bounded
 from llmgw.model.keys import QuotaFigures, QuotaGrant, QuotaSlice
@@ -225,3 +229,93 @@ def test_headers_say_what_is_left(machine):
     assert b"x-ratelimit-remaining-requests: 3\r\n" in lines
     assert b"x-ratelimit-remaining-tokens: 100\r\n" in lines
     assert b"x-ratelimit-reset-tokens: 1m1s\r\n" in lines
+
+
+class SlidesAll(Quotas):
+    """The same with every key looked at each time, as if all of them had been used."""
+
+    def look(self) -> None:
+        for one in self._limited.values():
+            self._touch(one, self._clock.monotonic())
+        super().look()
+
+
+LIMITED = tuple(
+    key(name, requests_per_minute=5, tokens_per_minute=40, tokens_per_day=400) for name in "abc"
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from("abc"),
+            st.integers(0, 30),
+            st.sampled_from([0.5, 1.0, 7.5, 61.0, 900.0, 30_000.0, 90_000.0]),
+        ),
+        max_size=12,
+    )
+)
+def test_keys_that_rest_are_kept_to_their_limits_as_if_they_were_looked_at(steps):
+    machine, thorough = Machine(), Machine()
+    thorough.quotas = SlidesAll(thorough.cells[0], "gw", thorough.clock)
+    for one in (machine, thorough):
+        one.keep(*LIMITED)
+    for name, tokens, seconds in steps:
+        for one in (machine, thorough):
+            if not one.workers[0].reached(one.column(name)):
+                charge = one.workers[0].admit(one.column(name), 0)
+                charge.completion(tokens)
+                charge.closed()
+            leaps(one, seconds)
+        for known in "abc":
+            assert figures(machine, known) == figures(thorough, known)
+    assert machine.quotas.kept().days == thorough.quotas.kept().days
+
+
+def leaps(machine: Machine, seconds: float) -> None:
+    """Let time go by with few looks: what was not looked at meanwhile is the same for both."""
+    for _ in range(4):
+        machine.clock.pass_(seconds / 4)
+        machine.quotas.look()
+
+
+def figures(machine: Machine, name: str) -> tuple[object, ...]:
+    column, worker = machine.column(name), machine.workers[0]
+    return worker.reached(column), worker.lines(column, machine.keys[name])
+
+
+def test_a_look_costs_what_was_used_and_not_how_many_keys_there_are(monkeypatch):
+    machine = Machine()
+    machine.keep(*(key(f"k{number}", requests_per_minute=9) for number in range(500)))
+    machine.quotas.grant(QuotaGrant(gateways=0))
+    while machine.quotas.report() is not None:
+        pass
+    machine.pass_(2.0)
+    seen: list[int] = []
+    ring = KeyCells.ring
+
+    def noted(cells: KeyCells, limit: Limit, column: int) -> object:
+        seen.append(column)
+        return ring(cells, limit, column)
+
+    monkeypatch.setattr(KeyCells, "ring", noted)
+    machine.pass_(2.0)
+    assert (seen, machine.quotas.report()) == ([], None)
+    machine.ask(1, key_id="k7")
+    machine.pass_(2.0)
+    report = machine.quotas.report()
+    assert report is not None
+    assert [use.key for use in report.keys] == ["k7"]
+    assert set(seen) == {machine.column("k7")}
+
+
+def test_keys_over_their_limits_are_those_of_which_one_was_refused_within_a_minute(machine):
+    machine.keep(key("a", requests_per_minute=1), key("b", requests_per_minute=1))
+    for name in "ab":
+        machine.ask(1, key_id=name)
+    machine.refusal(1, "a")
+    machine.pass_(1)
+    assert machine.quotas.over() == 1
+    machine.pass_(61)
+    assert machine.quotas.over() == 0

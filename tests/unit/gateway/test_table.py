@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from llmgw.gateway.auth import Holder, KeyRing
 from llmgw.gateway.cells import IDLE_LOOKS, Cells, Columns
 from llmgw.gateway.config import GatewayServiceConfig, check_config
 from llmgw.gateway.frames import Drain, FrameReader, TableFrame, decode_to_worker, framed
-from llmgw.gateway.mapped import WIDTH
+from llmgw.gateway.mapped import WIDTH, create
 from llmgw.gateway.refusals import CODES, Refusal, error_body, quoted
 from llmgw.gateway.table import Table, TableBook, decode_table, difference, encode_table, whole
 from llmgw.model.feed import KEYS, ROUTES, Batch, Change, KeyChange, Position, RouteChange
@@ -195,6 +196,24 @@ def test_engines_beyond_the_width_share_the_last_column():
     assert set(given_[WIDTH - 1 :]) == {WIDTH - 1}
     columns.keep([str(number) for number in range(WIDTH - 1, WIDTH + 5)])
     assert columns.of("new") != WIDTH - 1
+
+
+def test_models_that_share_the_last_column_are_told_apart_while_they_wait():
+    fd = create(3)
+    try:
+        mine, other = Cells.attach(fd, 0), Cells.attach(fd, 1)
+        last = WIDTH - 1
+        for _ in range(2):
+            mine.wait(last, waits=True)
+        mine.wait(last, waits=False)
+        assert (mine.waiting_elsewhere(last), other.waiting_elsewhere(last)) == (0, 1)
+        for _ in range(300):
+            other.wait(last, waits=True)
+        assert mine.waiting_elsewhere(last) == 1
+        mine.clear_row(1)
+        assert mine.waiting_elsewhere(last) == 0
+    finally:
+        os.close(fd)
 
 
 # Words.

@@ -17,10 +17,10 @@ def test_of_a_large_answer_no_more_is_kept_than_is_read_of_it():
     task: Any = SimpleNamespace(request=Request(), request_id=b"r")
     told = ToldClient(client, task)
     framing = Framing(200, b"content-type: application/json\r\n", None, Request(), b"r")
-    told.write(framing.begin() + framing.piece(b"x" * FIRST, last=False))
+    told.write(framing.begin() + framing.piece(b"x" * FIRST))
     kept = len(told._held)
     for _ in range(50):
-        told.write(framing.piece(b"y" * 3000, last=False))
+        told.write(framing.piece(b"y" * 3000))
     assert len(told._held) == kept
     told.finish()
     assert b'"code":"engine_failed"' in written[-1]

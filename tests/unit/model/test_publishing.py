@@ -94,6 +94,10 @@ def test_a_fall_back_is_a_model_or_a_provider():
             {"endpoints": {"a": [{"url": "http://x", "concurrency": 0}]}},
             "endpoints.a[0].concurrency",
         ),
+        (
+            {"endpoints": {"a": [{"url": "http://x"}, {"url": "y"}, {"url": "http://X:80/"}]}},
+            "endpoints.a[2].url",
+        ),
         ({"endpoints": {" a": [{"url": "http://x"}]}}, "endpoints. a"),
         ({"providers": {"p": {"url": "nothing"}}}, "providers.p.url"),
         ({"routes": {"a": {"models": {"b": 0}}}}, "routes.a.models"),
@@ -120,7 +124,10 @@ def test_each_mistake_is_told_at_its_place(tree: dict[str, Any], path: str):
 
 def test_what_is_right_has_no_problem():
     tree = {
-        "endpoints": {"a": [{"url": "http://[2001:db8::1]:8000/v1"}]},
+        "endpoints": {
+            "a": [{"url": f"http://[2001:db8::1]:8000{base}"} for base in ("/v1", "/v2", "")],
+            "b": [{"url": "http://[2001:db8::1]:8000/v1"}],
+        },
         "routes": {"chat": {"models": {"a": 3, "b": 1}, "fallback": {"model": "c"}}},
         "providers": PROVIDERS,
     }
