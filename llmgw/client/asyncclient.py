@@ -14,7 +14,7 @@ from llmgw.base.errors import LlmgwError, TimedOut, Unreachable, Unreadable
 from llmgw.client import history
 from llmgw.client.contexts import Context
 from llmgw.client.errors import from_answer
-from llmgw.client.interface import Decoded, LogBatch, WatchBatch, target
+from llmgw.client.interface import Decoded, LogBatch, Version, WatchBatch, target
 from llmgw.client.oneshot import read_answer
 from llmgw.client.sse import EventReader, SentEvent
 from llmgw.client.watching import Watch
@@ -82,7 +82,7 @@ class AsyncClient:
         """Return what is at a path, decoded."""
         return await self._call("GET", target(path, query))
 
-    async def put(self, path: str, body: object, *, version: int | None = None) -> Decoded:
+    async def put(self, path: str, body: object, *, version: Version = None) -> Decoded:
         """Replace what is at a path and return what is there then."""
         return await self._call("PUT", target(path), body, version=version)
 
@@ -156,7 +156,7 @@ class AsyncClient:
             raise Unreadable(f"{self._context.server} sent an event that is not JSON") from error
 
     async def _call(
-        self, method: str, url: str, body: object = None, *, version: int | None = None
+        self, method: str, url: str, body: object = None, *, version: Version = None
     ) -> Decoded:
         headers = {} if version is None else {"If-Match": str(version)}
         content: bytes | None = None

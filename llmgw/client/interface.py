@@ -6,7 +6,7 @@ subclass of `LlmgwError`.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 from urllib.parse import quote
 
 if TYPE_CHECKING:
@@ -16,6 +16,11 @@ PREFIX = "/api/v1"
 
 Decoded = Any
 """What an answer's JSON decodes to; the reference (docs/reference/api.json) tells its shape."""
+
+WHATEVER: Final = "*"
+"""In place of a version: replace whatever is there."""
+Version = int | Literal["*"] | None
+"""What was read of what is replaced, sent as If-Match; None: it has no version."""
 
 LIVE = "live"
 RECONNECTING = "reconnecting"
@@ -66,8 +71,8 @@ class Client(Protocol):
         """Return what is at a path. Query values that are None are left out."""
         ...
 
-    def put(self, path: str, body: object, *, version: int | None = None) -> Decoded:
-        """Replace what is at a path; `version` is sent as If-Match."""
+    def put(self, path: str, body: object, *, version: Version = None) -> Decoded:
+        """Replace what is at a path, of which `version` was read."""
         ...
 
     def post(self, path: str, body: object = None) -> Decoded:
@@ -90,8 +95,8 @@ class WatchingClient(Protocol):
         """Return what is at a path. Query values that are None are left out."""
         ...
 
-    async def put(self, path: str, body: object, *, version: int | None = None) -> Decoded:
-        """Replace what is at a path; `version` is sent as If-Match."""
+    async def put(self, path: str, body: object, *, version: Version = None) -> Decoded:
+        """Replace what is at a path, of which `version` was read."""
         ...
 
     async def post(self, path: str, body: object = None) -> Decoded:

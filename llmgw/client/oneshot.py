@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from llmgw.base.errors import LlmgwError, TimedOut, Unreachable, Unreadable
 from llmgw.client.contexts import Context
 from llmgw.client.errors import from_answer
-from llmgw.client.interface import Decoded, target
+from llmgw.client.interface import Decoded, Version, target
 
 if TYPE_CHECKING:
     from llmgw.model.history import NodeHistory
@@ -40,7 +40,7 @@ class OneShot:
         """Return what is at a path, decoded."""
         return self._call("GET", target(path, query))
 
-    def put(self, path: str, body: object, *, version: int | None = None) -> Decoded:
+    def put(self, path: str, body: object, *, version: Version = None) -> Decoded:
         """Replace what is at a path and return what is there then."""
         return self._call("PUT", target(path), body, version=version)
 
@@ -59,7 +59,7 @@ class OneShot:
         return history.read(self.get(history.path_of(node), history.query_of(series, minutes)))
 
     def _call(
-        self, method: str, url: str, body: object = None, *, version: int | None = None
+        self, method: str, url: str, body: object = None, *, version: Version = None
     ) -> Decoded:
         headers = self._headers(version)
         data: bytes | None = None
@@ -91,7 +91,7 @@ class OneShot:
         )
         return kind(parts.hostname or "", parts.port, timeout=self._timeout)
 
-    def _headers(self, version: int | None) -> dict[str, str]:
+    def _headers(self, version: Version) -> dict[str, str]:
         headers = {"Accept": "application/json"}
         if self._context.token is not None:
             headers["Authorization"] = f"Bearer {self._context.token.reveal()}"

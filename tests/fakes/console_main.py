@@ -18,10 +18,11 @@ from llmgw.model.node import Heartbeat, Sample
 from llmgw_tui import launch
 from llmgw_tui.draw import status
 from llmgw_tui.draw.text import Pieces
-from tests.fakes import fleets
+from tests.fakes import fleet_parts, fleets
 from tests.fakes.clock import FakeClock
 from tests.fakes.feed import FakeFeed
-from tests.fakes.fleets import FLEETS, NOW, RecordedFleet, many
+from tests.fakes.fleet_parts import NOW, RecordedFleet
+from tests.fakes.fleets import FLEETS, many
 
 SECRET = "secret-in-a-local-variable"
 
@@ -97,7 +98,8 @@ def main(argv: Sequence[str]) -> int:
     said = parser.parse_args(argv)
     clock = FakeClock(NOW) if said.still else None
     if clock is None:
-        fleets.NOW = time.time()
+        for made_of in (fleet_parts, fleets):
+            vars(made_of).update(NOW=time.time())
     options = launch.Options(
         ascii=said.ascii,
         slow=said.slow,

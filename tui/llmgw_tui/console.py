@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from pathlib import Path
 from shlex import quote
-from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -19,16 +18,19 @@ from llmgw_tui.draw import help as help_page
 from llmgw_tui.draw import status
 from llmgw_tui.draw.edit import Edit
 from llmgw_tui.draw.frame import Shortcut
-from llmgw_tui.draw.places import LOGS, MODEL, NODE, OVERVIEW, REPLICA, Place
+from llmgw_tui.draw.places import KEYS, LOGS, MODEL, NODE, OVERVIEW, REPLICA, TRAFFIC, Place
 from llmgw_tui.draw.seen import When
 from llmgw_tui.draw.text import Pieces, clean, said
 from llmgw_tui.history import History
 from llmgw_tui.palette import SCREENS, choices
 from llmgw_tui.screens.frame import Frame
+from llmgw_tui.screens.keylist import KeysView
 from llmgw_tui.screens.lists import LISTS
 from llmgw_tui.screens.logs import LogsView
 from llmgw_tui.screens.pages import ModelView, NodeView, OverviewView, ReplicaView
+from llmgw_tui.screens.traffic import TrafficView
 from llmgw_tui.screens.view import View
+from llmgw_tui.shell import Asking, Shell
 from llmgw_tui.store.fleet import Fleet
 from llmgw_tui.store.watch import ConsoleClient
 from llmgw_tui.themes.paint import Paint
@@ -48,6 +50,8 @@ VIEWS: dict[str, type[View]] = {
     NODE: NodeView,
     REPLICA: ReplicaView,
     MODEL: ModelView,
+    TRAFFIC: TrafficView,
+    KEYS: KeysView,
 }
 
 
@@ -64,34 +68,6 @@ class Look:
     """What the cluster is called until it says so itself: the context."""
     context: str = ""
     """The context that was asked for by name; commands that are shown name it too."""
-
-
-class Shell(Protocol):
-    """What only the terminal's side can do."""
-
-    def relist(self) -> None:
-        """Close the watch and start again with a list."""
-        ...
-
-    def leave(self, code: int = 0) -> None:
-        """End the console."""
-        ...
-
-    def use_theme(self, palette: str) -> None:
-        """Let the terminal's side follow a palette."""
-        ...
-
-    def copy_to_clipboard(self, text: str) -> None:
-        """Give a text to the terminal's clipboard."""
-        ...
-
-
-class Asking(NamedTuple):
-    """What a line that somebody types is for."""
-
-    changed: Callable[[str], str]
-    done: Callable[[str], object]
-    cancelled: Callable[[], object]
 
 
 class Console:
@@ -124,6 +100,11 @@ class Console:
         """Return the view that shows."""
         return self._views[self.history.here.screen]
 
+    @property
+    def readonly(self) -> bool:
+        """Say whether nothing may be changed from here."""
+        return self.look.readonly
+
     def when(self) -> When:
         """Return this moment."""
         return When(self.clock.now(), self.look.zone)
@@ -147,8 +128,7 @@ class Console:
         if changes.nodes or changes.replicas or changes.models or changes.everything:
             seen = self.fleet.seen()
             self._health, self._counts = status.health(seen), status.counts(seen)
-        if changes.connection:
-            self._dim()
+        self._dim()
         self.view.update(changes)
         if self._note and self.clock.monotonic() >= self._note_ends:
             self._note = ()
@@ -158,9 +138,11 @@ class Console:
         """Dim what is old: nothing came since the connection was lost."""
         connection = self.fleet.connection
         stale = connection.state != LIVE and connection.heard is not None
-        if stale != self.view.body.stale:
-            self.view.body.stale = stale
-            self.view.body.repaint()
+        stale = stale or self.view.outdated
+        for body in self.view.bodies:
+            if stale != body.stale:
+                body.stale = stale
+                body.repaint()
 
     def _repaint_title(self) -> None:
         """Draw the title bar anew: also under a dialog it says how fresh the rest is."""
@@ -369,11 +351,12 @@ class Console:
         )
         self.open_dialog(Reading("Keys", lambda width: help_page.body(groups, width)))
 
-    def copy(self, text: str) -> None:
-        """Give a text to the terminal's clipboard, and say so."""
+    def copy(self, text: str, *, says: str = "") -> None:
+        """Give a text to the terminal's clipboard, and say so; a secret is not told again."""
         self._shell.copy_to_clipboard(text)
         first = text.partition("\n")[0]
-        self.say(f"copied {first}" if first == text else f"copied {len(text.splitlines())} lines")
+        told = f"copied {first}" if first == text else f"copied {len(text.splitlines())} lines"
+        self.say(says or told)
 
     def _copy(self) -> None:
         chosen = self.view.chosen()

@@ -37,6 +37,8 @@ EVERYWHERE = (
     Key(("3",), "3", "replicas", "go replicas"),
     Key(("4",), "4", "models", "go models"),
     Key(("5",), "5", "logs", "go logs"),
+    Key(("6",), "6", "traffic", "go traffic"),
+    Key(("7",), "7", "keys", "go keys"),
     Key(("enter",), "Enter", "open", "open", 10),
     Key(("escape", "backspace"), "Esc", "back", "back", 20),
     Key(("colon", "ctrl+p"), ":", "command", "palette", 60),
@@ -54,6 +56,23 @@ LIST = (
     Key(("s",), "s", "sort", "sort", 40),
     Key(("S", "upper_s"), "S", "turn the order", "turn"),
     Key(("l",), "l", "logs", "logs", 50),
+)
+
+TRAFFIC = (
+    *LIST,
+    Key(("x",), "x", "cancel", "cancel", 25),
+    Key(("X", "upper_x"), "X", "cancel all that show", "cancel_all"),
+    Key(("c",), "c", "chart", "series_next", 55),
+    Key(("C", "upper_c"), "C", "chart before", "series_before"),
+    Key(("tab",), "Tab", "page or list", "pane", 27),
+)
+
+KEYS = (
+    *(key for key in LIST if key.action != "logs"),
+    Key(("a",), "a", "add", "add", 22),
+    Key(("e",), "e", "edit", "edit", 24),
+    Key(("x",), "x", "revoke", "revoke", 26),
+    Key(("u",), "u", "use over time", "use", 28),
 )
 
 PAGE = (Key(("l",), "l", "logs", "logs", 50),)

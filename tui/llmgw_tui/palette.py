@@ -6,6 +6,7 @@ from typing import Protocol
 
 from llmgw_tui.dialogs.pick import Choice
 from llmgw_tui.draw.places import (
+    KEYS,
     LOGS,
     MODEL,
     MODELS,
@@ -14,6 +15,7 @@ from llmgw_tui.draw.places import (
     OVERVIEW,
     REPLICA,
     REPLICAS,
+    TRAFFIC,
     Place,
 )
 from llmgw_tui.draw.states import replica_state
@@ -21,9 +23,9 @@ from llmgw_tui.store.fleet import Fleet
 from llmgw_tui.store.query import fuzzy
 from llmgw_tui.themes.palette import PALETTES
 
-SCREENS = (OVERVIEW, NODES, REPLICAS, MODELS, LOGS)
+SCREENS = (OVERVIEW, NODES, REPLICAS, MODELS, LOGS, TRAFFIC, KEYS)
 """The screens of the side bar, in the order of their numbers."""
-FILTERED = (NODES, REPLICAS, MODELS)
+FILTERED = (NODES, REPLICAS, MODELS, TRAFFIC, KEYS)
 THINGS = (NODE, REPLICA, MODEL)
 MOST = 200
 """Choices that are offered; whoever looks for one of more types another letter."""

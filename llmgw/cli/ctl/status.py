@@ -45,8 +45,10 @@ def lines(status_: dict[str, Any]) -> list[str]:
             ("control plane", _server(status_)),
             ("serving", _serving(status_)),
             ("nodes", _counts(status_["nodes"])),
+            ("devices", _devices(status_.get("devices") or {})),
             ("replicas", _counts(status_["replicas"])),
             ("gateways", _gateways(status_["gateways"])),
+            ("endpoints", _static(status_.get("static_endpoints") or {})),
         ]
     )
     models = status_["models"]
@@ -90,6 +92,13 @@ def _counts(counts: dict[str, int]) -> str:
     return said or "none"
 
 
+def _devices(classes: dict[str, dict[str, int]]) -> str:
+    """Return `8 h100-80g: 6 held, 2 free`; empty, which is not shown, where there are none."""
+    return "; ".join(
+        f"{sum(counts.values())} {name}: {_counts(counts)}" for name, counts in classes.items()
+    )
+
+
 def _gateways(gateways: list[dict[str, Any]]) -> str:
     return (
         ", ".join(
@@ -98,6 +107,14 @@ def _gateways(gateways: list[dict[str, Any]]) -> str:
         )
         or "none"
     )
+
+
+def _static(endpoints: dict[str, int]) -> str:
+    """Return how many endpoints have no agent; empty, which is not shown, where there are none."""
+    if not endpoints:
+        return ""
+    of_each = ", ".join(f"{count} of {model}" for model, count in endpoints.items())
+    return f"{show.count(sum(endpoints.values()), 'static endpoint')} without agents: {of_each}"
 
 
 def _problem(one: Decoded) -> str:

@@ -4,12 +4,14 @@ import csv
 import sys
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
 
 import msgspec
 import typer
 
-from llmgw.base.errors import Usage
+from llmgw.base.errors import NotFound, Refused, Usage
 from llmgw.base.units import show_moment
 from llmgw.cli import session
 from llmgw.cli.options import Format, duration
@@ -54,6 +56,17 @@ def usage(
     by: Annotated[
         str, typer.Option("--by", help="What is told apart: hour or day, key, model, with commas.")
     ] = "hour,key,model",
+    key: Annotated[
+        str | None, typer.Option("--key", "-k", help="Of this key alone: its id.")
+    ] = None,
+    alone: Annotated[
+        str | None,
+        typer.Option(
+            "--alone",
+            metavar="DIRECTORY",
+            help="Of a gateway without a control plane: its state directory.",
+        ),
+    ] = None,
     output: Annotated[
         Printed, typer.Option("--output", "-o", help="table, wide, json, yaml, name or csv.")
     ] = Printed.TABLE,
@@ -61,9 +74,13 @@ def usage(
     """List what was used (tokens), added up by hour or day, key and model."""
     now = session.now()
     end = now + 1 if until is None else _moment("--until", until, now)
-    found = session.get(
-        "/usage/sums", tuple[UsageSum, ...], since=_moment("--since", since, now), until=end, by=by
-    )
+    begin = _moment("--since", since, now)
+    if alone is None:
+        asked: dict[str, str | float | None] = {"since": begin, "until": end, "by": by}
+        asked |= {} if key is None else {"key": key}
+        found = session.get("/usage/sums", tuple[UsageSum, ...], **asked)
+    else:
+        found = _kept(Path(alone), begin, end, by, key)
     if output is Printed.CSV:
         _write_csv(found)
         return
@@ -75,6 +92,29 @@ def usage(
         name=lambda r: r.key or r.model or "",
         empty=f"nothing since {since}",
     )
+
+
+def _kept(
+    directory: Path, begin: float, end: float, by: str, key: str | None
+) -> tuple[UsageSum, ...]:
+    """Return the same of what a gateway without a control plane keeps in files of its own."""
+    files: Any = import_module("llmgw.gateway.alone_usage")
+    sums: Any = import_module("llmgw.control.usage")
+    disk: Any = import_module("llmgw.base.system")
+    apart = sums.told_apart(by)
+    try:
+        if not (directory / files.DIRECTORY).is_dir():
+            raise NotFound(
+                f"{directory}: no gateway has kept usage there",
+                hint="name the state directory of a gateway with --endpoints",
+            )
+        rows = files.kept_rows(directory, disk.SystemFiles(), since=begin, until=end)
+    except OSError as error:
+        raise Refused(f"{directory}: can't be read: {error.strerror}") from error
+    found: tuple[UsageSum, ...] = sums.summed(
+        (row for row in rows if key in {None, row.key}), apart
+    )
+    return found
 
 
 def _moment(option: str, text: str, now: float) -> float:

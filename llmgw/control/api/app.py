@@ -24,6 +24,7 @@ from llmgw.control.api.reading import (
     read_if_match,
     read_no_query,
     read_query,
+    version_needed,
 )
 from llmgw.control.api.shapes import Leading
 from llmgw.control.api.stream import EventStream
@@ -88,13 +89,16 @@ class _Desk:
             said["query"] = read_query(query, operation.query)
         if operation.body is not None:
             said["body"] = read_as(await read_body(request), operation.body, operation.meaning)
+        seen = request.headers.get("if-match")
+        if operation.versioned and seen is None:
+            raise version_needed()
         call = Call(
             plane=self._plane,
             caller=caller,
             path=request.path_params,
             describe=document_json,
             scrapes=self._scrapes,
-            if_match=read_if_match(request.headers.get("if-match")),
+            if_match=read_if_match(seen),
         )
         return self._response(operation, request, await operation.handler(call, **said))
 

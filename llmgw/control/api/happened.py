@@ -30,7 +30,8 @@ async def usage(call: Call, query: UsageQuery) -> tuple[UsageRow, ...]:
 async def usage_sums(call: Call, query: UsageSumsQuery) -> tuple[UsageSum, ...]:
     """Return sums of what was used, by whatever is told apart."""
     by = told_apart(query.by)
-    return summed(await _used(call, query.since, query.until), by)
+    rows = await _used(call, query.since, query.until)
+    return summed((row for row in rows if query.key in {None, row.key}), by)
 
 
 async def _used(call: Call, since: float | None, until: float | None) -> tuple[UsageRow, ...]:

@@ -136,8 +136,10 @@ def _parameters(one: Operation) -> list[dict[str, Any]]:
             {"name": name, "in": "query", "required": name in required, "schema": field}
             for name, field in fields["properties"].items()
         ]
-    if one.method == "PUT" and "If-Match" in one.summary:
-        found.append({"name": "If-Match", "in": "header", "schema": {"type": "integer"}})
+    if one.versioned:
+        either = [{"type": "integer", "minimum": 0}, {"const": "*"}]
+        needed = {"required": True, "schema": {"anyOf": either}}
+        found.append({"name": "If-Match", "in": "header", **needed})
     return found
 
 

@@ -43,7 +43,7 @@ class Call:
     scrapes: Scrapes
     """Makes what Prometheus scrapes; all requests share one."""
     if_match: int | None = None
-    """The version in If-Match; None when there was none."""
+    """The version in If-Match; None: whatever is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,8 @@ class Operation:
     status: int = 200
     open_on_loopback: bool = False
     listener: str = ADMIN_LISTENER
+    versioned: bool = False
+    """It replaces what somebody read: If-Match has to say which version that was, or `*`."""
     meaning: Callable[[Any], tuple[Problem, ...]] | None = None
     """Judges the meaning of a body that has the wrong shape: whoever sent it is told all at once.
     Of one that has the right shape the handler judges it."""

@@ -4,7 +4,6 @@ from llmgw.control.api.operation import PREFIX, Call, Operation
 from llmgw.control.api.shapes import ExplainQuery, PlanQuery
 from llmgw.model.catalog import Model
 from llmgw.model.catalog_check import check_model
-from llmgw.model.gateway import Gateway
 from llmgw.model.keys import ADMIN, READ
 from llmgw.plan.modelplan import ModelPlan
 from llmgw.plan.records import Candidate, MassLoss, Plan
@@ -38,11 +37,6 @@ async def plan_model(call: Call, body: Model) -> ModelPlan:
 async def snapshot(call: Call) -> Snapshot:
     """Return what the cluster is told and what there is, for `llmgw simulate`."""
     return call.plane.foresight.snapshot()
-
-
-async def gateways(call: Call) -> tuple[Gateway, ...]:
-    """Return all gateways, by id."""
-    return tuple(sorted(call.plane.gateways.all(), key=lambda gateway: gateway.id))
 
 
 OPERATIONS = (
@@ -82,5 +76,4 @@ OPERATIONS = (
         snapshot,
         "The cluster at this moment: what it is told and what there is. It holds no secret.",
     ),
-    Operation("GET", f"{PREFIX}/gateways", READ, gateways, "All gateways."),
 )

@@ -98,6 +98,16 @@ def read_if_match(header: str | None) -> int | None:
     return int(text)
 
 
+def version_needed() -> TurnedAway:
+    """Return the refusal of a change that does not say what it replaces."""
+    return TurnedAway(
+        428,
+        "version_needed",
+        "If-Match is missing: what somebody else changed meanwhile would be undone unseen",
+        hint="send the version that was read, 0 for what is new, or * to replace whatever is there",
+    )
+
+
 def _pairs(query: bytes) -> list[tuple[str, str]]:
     try:
         return parse_qsl(query.decode("ascii"), keep_blank_values=True, max_num_fields=20)

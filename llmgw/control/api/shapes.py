@@ -80,10 +80,14 @@ class Status(Record, frozen=True, kw_only=True):
     """The setting `serving.stopped`: nothing is served on purpose."""
     nodes: dict[str, int]
     """How many by liveness; `unknown`: known from the store, not heard of yet."""
+    devices: dict[str, dict[str, int]]
+    """How many by class, and of each class by what they are: `free`, `held`, or why neither."""
     replicas: dict[str, int]
     """How many by state; those out of reach by that: `lost`, `unreachable`, `not heard`."""
     models: tuple[ModelStatus, ...]
     gateways: tuple[Gateway, ...]
+    static_endpoints: dict[str, int]
+    """Endpoints without agents that the settings name, by model: gateways watch these alone."""
     problems: tuple[Trouble, ...]
     sentence: str | None
     """What the last plan did and why."""
@@ -308,11 +312,15 @@ class UsageQuery(Written, frozen=True, kw_only=True):
 
 
 class UsageSumsQuery(Written, frozen=True, kw_only=True):
-    """A span as for `UsageQuery`, and what is told apart: of hour, day, key, model, with commas."""
+    """A span as for `UsageQuery`, and what is told apart: of hour, day, key, model, with commas.
+
+    `key`: an id; what others used is left out.
+    """
 
     since: Time | None = None
     until: Time | None = None
     by: str = "hour,key,model"
+    key: Annotated[str, Meta(max_length=64)] | None = None
 
 
 class PlanQuery(Written, frozen=True, kw_only=True):

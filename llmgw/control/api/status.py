@@ -11,6 +11,7 @@ from llmgw.control.api.shapes import ModelStatus, PassShown, Status, Trouble
 from llmgw.control.plane import Plane
 from llmgw.fabric.managers import masters as masters_seen
 from llmgw.fabric.managers import masters_of
+from llmgw.model.availability import availability, given_out, holders
 from llmgw.model.gateway import Route
 from llmgw.model.keys import READ
 from llmgw.model.node import LOST, READY, UNREACHABLE
@@ -32,13 +33,35 @@ async def status(call: Call) -> Status:
         now=plane.clock.now(),
         stopped=plane.settings.current.settings.serving.stopped,
         nodes=_counted([node.liveness for node in plane.fleet.nodes()]),
+        devices=_devices(plane),
         replicas=_counted([one.away or one.state for one in seen(plane)]),
         models=tuple(_models(plane)),
         gateways=tuple(sorted(plane.gateways.all(), key=lambda gateway: gateway.id)),
+        static_endpoints=_static(plane),
         problems=tuple(_problems(plane)),
         sentence=plane.last_plan.sentence if plane.last_plan else None,
         passes=tuple(_pass(one) for one in plane.passes.values()),
     )
+
+
+def _devices(plane: Plane) -> dict[str, dict[str, int]]:
+    found: dict[str, list[str | None]] = {}
+    replicas = plane.fleet.replicas()
+    for node in plane.fleet.nodes():
+        sample = plane.fleet.sample(node.id)
+        beat = sample.heartbeat.devices if sample is not None else None
+        readings = {one.uuid: one for one in beat or ()}
+        held = holders(node, replicas)
+        for device in given_out(node.inventory.devices or ()):
+            is_held = device.uuid in held
+            verdict = availability(device, node, readings.get(device.uuid), held=is_held)
+            found.setdefault(device.device_class or device.name or "unknown", []).append(verdict)
+    return {name: _counted(found[name]) for name in sorted(found)}
+
+
+def _static(plane: Plane) -> dict[str, int]:
+    written = plane.settings.current.settings.publishing.endpoints
+    return {model: len(endpoints) for model, endpoints in sorted(written.items())}
 
 
 def ready(route: Route | None) -> int:

@@ -2,6 +2,7 @@
 
 from llmgw.control.api import (
     following,
+    gateways,
     happened,
     hardware,
     health,
@@ -13,9 +14,11 @@ from llmgw.control.api import (
     nodes,
     plans,
     replicas,
+    requests,
     settings,
     status,
     tokens,
+    traffic,
 )
 from llmgw.control.api.operation import Operation
 
@@ -27,8 +30,11 @@ OPERATIONS: tuple[Operation, ...] = (
     *replicas.OPERATIONS,
     *models.OPERATIONS,
     *plans.OPERATIONS,
+    *gateways.OPERATIONS,
     *jobs.OPERATIONS,
     *keys.OPERATIONS,
+    *traffic.OPERATIONS,
+    *requests.OPERATIONS,
     *settings.OPERATIONS,
     *tokens.OPERATIONS,
     *happened.OPERATIONS,

@@ -21,12 +21,13 @@ from llmgw.base.errors import (
     TimedOut,
     Unreachable,
     Unreadable,
+    Usage,
 )
 from llmgw.base.secrets import Secret
 from llmgw.client.asyncclient import AsyncClient
 from llmgw.client.contexts import Context
 from llmgw.client.errors import Rejected, Unauthorized
-from llmgw.client.interface import LIVE, RECONNECTING, LogBatch, WatchBatch
+from llmgw.client.interface import LIVE, RECONNECTING, WHATEVER, LogBatch, WatchBatch
 from llmgw.client.oneshot import OneShot
 from llmgw.control.api.app import build
 from llmgw.control.api.serve import Running, serve
@@ -61,8 +62,10 @@ async def test_refusals_arrive_as_what_they_are(oneshot: OneShot) -> None:
         await call(oneshot.get, "/nodes/nope")
     with pytest.raises(Unreadable, match="gpu: no such field"):
         await call(oneshot.put, "/models/x", {"name": "x", "profiles": [{"gpu": 1}]})
+    with pytest.raises(Usage, match="If-Match is missing"):
+        await call(oneshot.put, "/models/x", MODEL)
     with pytest.raises(Rejected) as told:
-        await call(oneshot.put, "/models/x", {"name": "x", "profiles": []})
+        await call(oneshot.put, "/models/x", {"name": "x", "profiles": []}, version=WHATEVER)
     assert told.value.problems[0][0] == "profiles"
 
 
@@ -202,7 +205,7 @@ async def test_a_watch_shows_what_changes_and_ends_with_its_caller(
     await wait_until(lambda: viewer.batches)
     assert viewer.batches[0].listing
     assert viewer.saw("atlas")
-    await call(oneshot.put, "/models/a/b:c", MODEL)
+    await call(oneshot.put, "/models/a/b:c", MODEL, version=WHATEVER)
     await wait_until(lambda: viewer.saw("a/b:c"))
     await call(oneshot.delete, "/models/a/b:c")
     await wait_until(lambda: viewer.saw("a/b:c", gone=True))

@@ -14,13 +14,14 @@ from llmgw.base.clock import SystemClock
 from llmgw.control.api.app import build
 from llmgw.control.api.table import OPERATIONS
 from llmgw.control.nodes import Arrival
-from llmgw.control.plane import Plane, World
+from llmgw.control.plane import Plane
+from llmgw.control.world import World
 from llmgw.model.node import Heartbeat, Host, Inventory, Register
 from llmgw.model.shard import ShardSpec, ShardStatus
 from llmgw.pki.authority import Authority
 from llmgw.store.interface import StoredNode
 from llmgw.store.sqlite import SqliteStore
-from tests.unit.api.asking import MODEL, client, url
+from tests.unit.api.asking import MODEL, WHATEVER, client, url
 
 SPEC = ShardSpec(
     replica="gemma3-270m-7k2m9x",
@@ -86,7 +87,7 @@ async def test_every_list_answers_on_an_empty_cluster(
 
 
 async def test_a_fleet_is_seen_through_every_list(plane: Plane, http: httpx.AsyncClient) -> None:
-    await ok(await http.put("/api/v1/models/tiny", json=MODEL))
+    await ok(await http.put("/api/v1/models/tiny", json=MODEL, headers=WHATEVER))
     register(plane)
     assert [node["id"] for node in await ok(await http.get("/api/v1/nodes"))] == ["atlas"]
     shown = await ok(await http.get("/api/v1/nodes/atlas"))
@@ -115,7 +116,7 @@ async def test_changes_lie_in_the_store_with_who_made_them(
 ) -> None:
     register(plane)
     await plane.store.put_node(StoredNode(id="atlas", first_seen=1.0, last_seen=1.0))
-    await ok(await http.put("/api/v1/models/tiny", json=MODEL))
+    await ok(await http.put("/api/v1/models/tiny", json=MODEL, headers=WHATEVER))
     await ok(await http.put("/api/v1/settings", json={"path": "link.lost_after", "value": 90}))
     key = await ok(await http.post("/api/v1/keys", json={"name": "batch"}))
     await ok(await http.post("/api/v1/join-tokens", json={"role": "node", "subject": "borea"}))
@@ -136,7 +137,7 @@ async def test_changes_lie_in_the_store_with_who_made_them(
 async def test_what_the_next_pass_would_do_is_told_and_not_done(
     plane: Plane, http: httpx.AsyncClient
 ) -> None:
-    await ok(await http.put("/api/v1/models/tiny", json=MODEL))
+    await ok(await http.put("/api/v1/models/tiny", json=MODEL, headers=WHATEVER))
     register(plane)
     assert plane.leadership.settled((), 0.0)
     assert await ok(await http.get("/api/v1/plan")) is None

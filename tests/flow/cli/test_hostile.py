@@ -43,7 +43,8 @@ from llmgw.model.node import Node, Sample
 from llmgw.model.replica import Replica
 from llmgw.model.settings import SettingsChange
 from tests.fakes.feed import built
-from tests.fakes.fleets import FLEETS, NOW
+from tests.fakes.fleet_parts import NOW
+from tests.fakes.fleets import FLEETS
 from tests.fakes.poison import (
     HAZARDS,
     NUMBERS,

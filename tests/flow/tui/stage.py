@@ -11,9 +11,15 @@ from llmgw_tui.app import ConsoleApp
 from llmgw_tui.console import Console, Look
 from tests.fakes.clock import FakeClock
 from tests.fakes.feed import FakeFeed
-from tests.fakes.fleets import FLEETS, NOW
+from tests.fakes.fleet_parts import NOW
+from tests.fakes.fleets import FLEETS
+from tests.fakes.flows import answers
 from tests.waiting import wait_until
 
+QUIET = {"empty", "cpu_starting"}
+"""Fleets that nothing is asked of yet."""
+WELL = {"gpu8"}
+"""Fleets whose gateways and keys are well; of the others something is wrong with some."""
 NEVER = 86_400.0
 """The flush timer of a test: it flushes itself."""
 SNAPSHOTS = Path(__file__).resolve().parents[3] / "snapshots" / "console"
@@ -48,6 +54,11 @@ class Stage:
             not worker.is_finished for worker in self.app.workers if worker.group == "history"
         )
         if asking and self.feed.answer_histories.is_set():
+            return False
+        acting = any(
+            not worker.is_finished for worker in self.app.workers if worker.group == "action"
+        )
+        if self.desk.view.asking or acting:
             return False
         unpainted = frame._layout_required or frame._repaint_required or frame._dirty_widgets
         return not unpainted and (self.feed.taken or not self.feed.open_watches)
@@ -107,6 +118,7 @@ async def staged(
 ) -> AsyncIterator[Stage]:
     """Open a console on a recorded fleet and wait until it shows it."""
     feed = feed or FakeFeed(FLEETS[fleet]())
+    feed.answers = feed.answers or answers(busy=fleet not in QUIET, well=fleet in WELL)
     clock = FakeClock(NOW)
     app = ConsoleApp(feed, clock, look or Look(flush=NEVER))
     async with app.run_test(size=(width, height)) as pilot:

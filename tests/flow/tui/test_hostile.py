@@ -22,7 +22,8 @@ from llmgw_tui.themes.paint import Paint
 from llmgw_tui.themes.palette import PALETTES
 from tests.fakes.conditions import past
 from tests.fakes.feed import FakeFeed, built
-from tests.fakes.fleets import FLEETS, NOW, RecordedFleet
+from tests.fakes.fleet_parts import NOW, RecordedFleet
+from tests.fakes.fleets import FLEETS
 from tests.fakes.poison import (
     HAZARDS,
     NUMBERS,

@@ -30,6 +30,8 @@ SCREENS = {
     "models": ("4",),
     "model": ("4", "enter"),
     "logs": ("5",),
+    "traffic": ("6",),
+    "keys": ("7",),
     "help": ("question_mark",),
     "palette": ("colon",),
 }

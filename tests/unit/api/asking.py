@@ -33,6 +33,8 @@ PATHS: dict[str, dict[str, str]] = {
     "change_key": {"id": "KEY"},
     "remove_key": {"id": "KEY"},
     "remove_token": {"id": "TOKEN"},
+    "cancel_request": {"id": "req-a-1"},
+    "restart": {"id": "gw-1"},
 }
 """What stands in an operation's path; `KEY` and `TOKEN` are replaced by ids that exist."""
 
@@ -45,8 +47,12 @@ BODIES: dict[str, Any] = {
     "change_key": {"tokens_per_day": 100_000},
     "put_setting": {"path": "link.lost_after", "value": 90},
     "make_token": {"role": "read", "name": "grafana"},
+    "cancel_requests": {"ids": ["req-a-1", "req-a-9"]},
     "make_join_token": {"role": "node", "subject": "borea"},
 }
+
+WHATEVER = {"If-Match": "*"}
+"""What replaces something needs it; what does not is sent it in vain."""
 
 QUERIES: dict[str, str] = {
     "list_topics": "topics=nodes,samples,replicas,routes,models,keys,settings,events,jobs",

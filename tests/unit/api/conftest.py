@@ -5,8 +5,10 @@ from starlette.applications import Starlette
 
 from llmgw.control.api.app import build
 from tests.fakes.clock import FakeClock
-from tests.fakes.fleets import NOW, cpu_serving
-from tests.fakes.plane import FakePlane, keyed_route
+from tests.fakes.fleet_parts import NOW
+from tests.fakes.fleets import cpu_serving
+from tests.fakes.plane import FakePlane
+from tests.fakes.plane_records import keyed_route
 from tests.unit.api.asking import removable
 
 

@@ -16,7 +16,8 @@ from llmgw.control.api.operation import Call, Operation
 from llmgw.control.api.table import OPERATIONS
 from llmgw.model.faulty import Faulty
 from llmgw.model.record import Problem
-from tests.fakes.plane import FakePlane, unreachable
+from tests.fakes.plane import FakePlane
+from tests.fakes.plane_fleet import unreachable
 from tests.unit.api.asking import BODIES, client, url
 
 EVERY_METHOD = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW")

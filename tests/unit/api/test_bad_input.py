@@ -31,9 +31,10 @@ from llmgw.control.api.shapes import (
 from llmgw.control.api.table import OPERATIONS
 from llmgw.model.catalog import Model, PackageSource, Profile, UrlSource
 from tests.fakes.clock import FakeClock
-from tests.fakes.fleets import NOW, cpu_serving
+from tests.fakes.fleet_parts import NOW
+from tests.fakes.fleets import cpu_serving
 from tests.fakes.plane import FakePlane
-from tests.unit.api.asking import BODIES, client, url
+from tests.unit.api.asking import BODIES, WHATEVER, client, url
 
 writing = [one for one in OPERATIONS if one.body is not None]
 asking = [one for one in OPERATIONS if one.query is not None and not one.streams]
@@ -98,8 +99,13 @@ def answers(requests: list[tuple[str, str, bytes | None]]) -> list[httpx.Respons
 
     async def send() -> list[httpx.Response]:
         plane = await FakePlane(cpu_serving(), FakeClock(NOW)).prepare()
+        # A gateway that is away is no name's fault: an answer that says so is a true 503.
+        plane.fake_gateways.live.silent = ()
         async with client(build(plane), plane.tokens_by_role["admin"]) as http:
-            return [await http.request(m, u, content=content) for m, u, content in requests]
+            return [
+                await http.request(m, u, content=content, headers=WHATEVER)
+                for m, u, content in requests
+            ]
 
     return asyncio.run(send())
 

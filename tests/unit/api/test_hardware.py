@@ -4,7 +4,7 @@ from starlette.applications import Starlette
 
 from llmgw.model.fabric import Port
 from llmgw.model.node import Heartbeat
-from tests.fakes.fleets import NOW
+from tests.fakes.fleet_parts import NOW
 from tests.fakes.plane import FakePlane
 from tests.unit.api.asking import client
 

@@ -10,7 +10,7 @@ from llmgw.control.history import LENGTH, STEP, History
 from llmgw.control.prometheus import Prometheus
 from llmgw.model.history import NODE_MEASURES
 from llmgw.model.node import Heartbeat, Sample
-from tests.fakes.fleets import NOW
+from tests.fakes.fleet_parts import NOW
 from tests.fakes.plane import FakePlane
 from tests.unit.api.asking import client
 

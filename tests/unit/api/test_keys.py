@@ -7,7 +7,7 @@ import pytest
 from starlette.applications import Starlette
 
 from llmgw.model.keys import QuotaFigures, QuotaReport, QuotaUse, UsageReport, UsageTotals
-from tests.fakes.fleets import NOW
+from tests.fakes.fleet_parts import NOW
 from tests.fakes.plane import FakePlane
 from tests.unit.api.asking import client
 
@@ -125,6 +125,9 @@ async def test_usage_is_added_up_by_what_is_told_apart(
         (day + 3600, None, "m", 1), (day + 3600, None, "n", 1),
     ]  # fmt: skip
     assert await sums("") == [(None, None, None, 4)]
+    (one,) = await ok(await http.get(f"/api/v1/usage/sums?since={day - 7200}&by=key&key=b"))
+    assert (one["key"], one["requests"]) == ("b", 1)
+    assert await ok(await http.get(f"/api/v1/usage/sums?since={day - 7200}&key=none")) == []
     for wrong in ("week", "hour,day"):
         answer = await http.get(f"/api/v1/usage/sums?by={wrong}")
         assert answer.status_code == 400

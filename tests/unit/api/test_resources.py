@@ -1,19 +1,26 @@
 """What each resource does beyond its role and its shape."""
 
 import json
+import re
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from starlette.applications import Starlette
 
+from llmgw.control.api.app import build
 from llmgw.model.commands import ReadLogs
+from llmgw.model.device import MIG, Device
 from llmgw.model.events import Event
+from llmgw.model.feed import NODES
 from llmgw.model.keys import UsageReport, UsageTotals
 from tests.fakes.clock import FakeClock
-from tests.fakes.fleets import NOW
-from tests.fakes.plane import ENGINE_KEY, FakePlane
-from tests.unit.api.asking import MODEL, client
+from tests.fakes.fleet_parts import NOW
+from tests.fakes.fleets import gpu8
+from tests.fakes.plane import FakePlane
+from tests.fakes.plane_records import ENGINE_KEY
+from tests.unit.api.asking import MODEL, WHATEVER, client
 
 
 @pytest.fixture
@@ -39,6 +46,23 @@ async def test_the_status_says_what_is_wrong(http: httpx.AsyncClient, plane: Fak
     assert status["passes"][0]["sentence"] == "nothing to do: every node is ready"
 
 
+async def test_the_status_counts_devices_by_class_and_by_what_they_are() -> None:
+    plane = await FakePlane(gpu8(), FakeClock(NOW)).prepare()
+    node = plane.fleet.node("gpu-01")
+    assert node is not None
+    cut = Device(uuid="GPU-cut", device_class="h100-80g", mig_enabled=True)
+    part = Device(uuid="MIG-1", device_class="h100-80g-mig-3g.40gb", kind=MIG, card_uuid=cut.uuid)
+    inventory = node.inventory
+    more = msgspec.structs.replace(inventory, devices=(*(inventory.devices or ()), cut, part))
+    plane.fake_fleet.put(NODES, node.id, msgspec.structs.replace(node, inventory=more))
+    async with client(build(plane), plane.tokens_by_role["read"]) as http:
+        status = await ok(await http.get("/api/v1/status"))
+    assert status["devices"] == {
+        "h100-80g": {"foreign": 1, "held": 6, "unhealthy": 1},
+        "h100-80g-mig-3g.40gb": {"free": 1},
+    }
+
+
 async def test_a_model_is_added_changed_and_removed_under_its_version(
     http: httpx.AsyncClient,
 ) -> None:
@@ -48,9 +72,11 @@ async def test_a_model_is_added_changed_and_removed_under_its_version(
     again = await http.put(path, json=MODEL, headers={"If-Match": "0"})
     assert again.status_code == 409
     assert (await ok(await http.put(path, json=MODEL, headers={"If-Match": '"1"'})))["version"] == 1
-    for version, match in ((2, {"If-Match": '"1"'}), (3, {}), (4, {"If-Match": "*"})):
+    for version, match in ((2, '"1"'), (3, "2"), (4, "*")):
         changed = {**MODEL, "generation": version}
-        assert (await ok(await http.put(path, json=changed, headers=match)))["version"] == version
+        assert (await ok(await http.put(path, json=changed, headers={"If-Match": match})))[
+            "version"
+        ] == version
     shown = await ok(await http.get(path))
     assert (shown["version"], shown["ready"], shown["wanted"]) == (4, 0, 1)
     assert await ok(await http.delete(path)) is None
@@ -59,17 +85,43 @@ async def test_a_model_is_added_changed_and_removed_under_its_version(
     assert [entry["version"] for entry in history] == [4, 3, 2, 1]
 
 
+async def test_what_a_model_replaces_has_to_be_said(http: httpx.AsyncClient) -> None:
+    path = "/api/v1/models/tiny"
+    await ok(await http.put(path, json=MODEL, headers={"If-Match": "0"}))
+    answer = await http.put(path, json={**MODEL, "generation": 1})
+    assert answer.status_code == 428
+    error = answer.json()["error"]
+    assert error["code"] == "version_needed"
+    assert error["hint"].endswith("* to replace whatever is there")
+    assert (await ok(await http.get(path)))["version"] == 1
+
+
+async def test_who_was_faster_is_said_and_when(http: httpx.AsyncClient) -> None:
+    path = "/api/v1/models/tiny"
+    await ok(await http.put(path, json=MODEL, headers={"If-Match": "0"}))
+    for read in ("0", "7"):
+        late = {**MODEL, "generation": 1}
+        answer = await http.put(path, json=late, headers={"If-Match": read})
+        assert answer.status_code == 409
+        words = r"at version 1, changed by the admin token at \d{4}-\d\d-\d\d [\d:]{8} UTC"
+        assert re.search(words, answer.json()["error"]["message"])
+    gone = await http.put(
+        "/api/v1/models/x", json={**MODEL, "name": "x"}, headers={"If-Match": "3"}
+    )
+    assert gone.json()["error"]["hint"] == "who removed it says: llmgw ctl audit"
+
+
 async def test_a_models_name_may_hold_slashes_and_colons(http: httpx.AsyncClient) -> None:
     name = "meta-llama/Llama-3.3:70B instruct"
     body = {**MODEL, "name": name}
-    await ok(await http.put(f"/api/v1/models/{name}", json=body))
+    await ok(await http.put(f"/api/v1/models/{name}", json=body, headers=WHATEVER))
     assert (await ok(await http.get(f"/api/v1/models/{name}")))["model"]["name"] == name
     encoded = "meta-llama%2FLlama-3.3%3A70B%20instruct"
     assert (await ok(await http.get(f"/api/v1/models/{encoded}")))["model"]["name"] == name
 
 
 async def test_a_model_under_another_name_is_refused(http: httpx.AsyncClient) -> None:
-    answer = await http.put("/api/v1/models/other", json=MODEL)
+    answer = await http.put("/api/v1/models/other", json=MODEL, headers=WHATEVER)
     assert answer.status_code == 400
     assert answer.json()["error"]["problems"][0]["path"] == "name"
 
@@ -80,7 +132,7 @@ async def test_every_problem_of_a_model_is_told_with_its_path(http: httpx.AsyncC
         "source": {"kind": "url", "url": "ftp://h/x", "sha256": "12"},
         "profiles": [{"engine": "magic", "gpus": -1}, {"engine": "simulated"}],
     }
-    answer = await http.put("/api/v1/models/tiny", json=body)
+    answer = await http.put("/api/v1/models/tiny", json=body, headers=WHATEVER)
     assert answer.status_code == 400
     paths = {problem["path"] for problem in answer.json()["error"]["problems"]}
     assert {"source.url", "source.sha256", "profiles[0].engine", "profiles[1].name"} <= paths
@@ -256,7 +308,7 @@ async def test_usage_is_of_the_last_day_unless_told(
 
 async def test_the_plan_is_null_before_the_first(http: httpx.AsyncClient, plane: FakePlane) -> None:
     assert (await ok(await http.get("/api/v1/plan")))["number"] == 12
-    plane.last_plan = None
+    plane.decisions.forget()
     assert (await http.get("/api/v1/plan")).text == "null"
 
 

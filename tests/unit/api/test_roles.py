@@ -14,9 +14,10 @@ from llmgw.control.api.operation import Operation
 from llmgw.control.api.table import OPERATIONS
 from llmgw.model.keys import ROLES
 from tests.fakes.clock import FakeClock
-from tests.fakes.fleets import NOW, cpu_serving
+from tests.fakes.fleet_parts import NOW
+from tests.fakes.fleets import cpu_serving
 from tests.fakes.plane import FakePlane
-from tests.unit.api.asking import BODIES, PATHS, QUERIES, Streamed, client, removable, url
+from tests.unit.api.asking import BODIES, PATHS, QUERIES, WHATEVER, Streamed, client, removable, url
 
 WRONG = (
     "wrong-token",
@@ -48,7 +49,10 @@ async def ask(
             operation.method,
             url(operation, ids),
             content=None if body is None else json.dumps(body),
-            headers=[] if header is None else [(b"Authorization", header.encode("latin-1"))],
+            headers=[
+                *((name.encode(), value.encode()) for name, value in WHATEVER.items()),
+                *([] if header is None else [(b"Authorization", header.encode("latin-1"))]),
+            ],
         )
 
 

@@ -6,7 +6,8 @@ from llmgw.base.errors import Unreachable
 from llmgw.control.api.stream import COMMENT_SECONDS
 from llmgw.model.commands import LogLines
 from tests.fakes.clock import FakeClock, settle
-from tests.fakes.plane import ENGINE_KEY, FakePlane, keyed_route
+from tests.fakes.plane import FakePlane
+from tests.fakes.plane_records import ENGINE_KEY, keyed_route
 from tests.unit.api.asking import Streamed
 
 WATCH = "/api/v1/watch?topics=nodes,routes"

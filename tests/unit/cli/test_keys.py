@@ -1,13 +1,20 @@
 """`ctl key` and `ctl usage`: what they ask for, what they print."""
 
 import json
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from llmgw.base.errors import NotFound, Usage
-from llmgw.cli import session
+from llmgw.base.errors import NotFound, Unreadable, Usage
+from llmgw.base.system import SystemFiles
+from llmgw.cli import session, watching
 from llmgw.cli.main import app
+from llmgw.gateway.alone_usage import DIRECTORY, AloneUsage
+from llmgw.model.keys import UsageTotals
+from tests.fakes import flows
+from tests.fakes.clock import FakeClock
+from tests.fakes.feed import built
 
 KEY = {
     "id": "k1",
@@ -43,7 +50,8 @@ class Cluster:
     def get(self, path: str, query: object = None) -> object:
         self.asked.append((path, query))
         use = {"id": "k1", "used": {"requests_per_minute": 59}, "over": True}
-        return {"/keys": [KEY], "/quotas": [use], "/usage/sums": SUMS, "/models": []}[path]
+        answers = {"/keys": [KEY], "/quotas": [use], "/usage/sums": SUMS, "/models": []}
+        return {**answers, "/key-use": built(flows.STANDINGS)}[path]
 
     def post(self, path: str, body: object = None) -> object:
         self.asked.append((path, body))
@@ -117,6 +125,29 @@ def test_limits_stand_in_the_wide_list(cluster: Cluster) -> None:
     assert "60 requests/min, 1000 tokens/day" in run("keys", "-o", "wide").output
 
 
+def test_what_keys_used_is_listed_also_of_those_that_were_revoked(cluster: Cluster) -> None:
+    lines = run("keys", "--use").output.splitlines()
+    assert len(lines) == 1 + len(flows.STANDINGS)
+    assert lines[2].split() == [
+        "batch00001", "nightly", "batch", "2m10s", "88", "53345", "1300", "800000", "17", "yes",
+    ]  # fmt: skip
+    assert lines[4].split() == ["new0000001", "ünused", "-", "0", "0", "0", "0", "-", "no"]
+    assert "(revoked)" in lines[5]
+    assert json.loads(run("keys", "--use", "-o", "json").output) == built(flows.STANDINGS)
+
+
+@pytest.mark.parametrize(("argv", "seen"), [((), "batch jobs"), (("--use",), "nightly batch")])
+def test_keys_are_listed_again_and_again(
+    argv: tuple[str, ...], seen: str, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    polled: list[list[str]] = []
+    monkeypatch.setattr(watching, "poll", lambda fetch, show, output: polled.append(show(fetch())))
+    assert run("keys", "--watch", *argv).exit_code == 0
+    ((head, *rows),) = polled
+    assert head.startswith("KEY")
+    assert any(seen in row for row in rows)
+
+
 def test_usage_is_asked_for_by_what_is_told_apart_and_printed_as_csv(cluster: Cluster) -> None:
     answer = run("usage", "--by", "day,key", "--since", "2027-01-01", "--until", "1h", "-o", "csv")
     ((path, query),) = cluster.asked
@@ -125,6 +156,41 @@ def test_usage_is_asked_for_by_what_is_told_apart_and_printed_as_csv(cluster: Cl
     head, row = answer.output.splitlines()
     assert head.startswith("start,key,model,requests,prompt_tokens")
     assert row == "2027-01-15T00:00:00+00:00,k1,,3,21,9,1,0,0"
+    run("usage", "--key", "k1")
+    _, asked = cluster.asked[-1]
+    assert isinstance(asked, dict)
+    assert asked["key"] == "k1"
     table = run("usage", "--by", "day,key").output
     assert "2027-01-15" in table
     assert "MODEL" not in table
+
+
+HOUR = 1_799_996_400
+
+
+def test_usage_of_a_gateway_alone_is_read_from_its_own_files(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    files, clock = SystemFiles(), FakeClock(HOUR - 3600.0)
+    kept = AloneUsage(tmp_path / DIRECTORY, files, clock)
+    kept.count(0, [UsageTotals(key="k1", model="m", requests=2, completion_tokens=9)])
+    kept.save()
+    clock.jump(3600.0)
+    kept.count(0, [UsageTotals(key="k1", model="m", requests=3, completion_tokens=20)])
+    kept.save()
+    answer = run("usage", "--alone", str(tmp_path), "--by", "hour,key", "-o", "json")
+    rows = [(row["start"], row["key"], row["requests"]) for row in json.loads(answer.output)]
+    assert rows == [(HOUR - 3600, "k1", 2), (HOUR, "k1", 1)]
+    (sums,) = json.loads(run("usage", "--alone", str(tmp_path), "--by", "", "-o", "json").output)
+    assert (sums["requests"], sums["completion_tokens"]) == (3, 20)
+    now = run("usage", "--alone", str(tmp_path), "--since", "10m", "--by", "key", "-o", "json")
+    assert [row["requests"] for row in json.loads(now.output)] == [1]
+
+
+def test_where_no_gateway_kept_anything_it_is_said(cluster: Cluster, tmp_path: Path) -> None:
+    failed = run("usage", "--alone", str(tmp_path)).exception
+    assert isinstance(failed, NotFound)
+    assert "no gateway has kept usage there" in failed.message
+    (tmp_path / DIRECTORY).mkdir()
+    (tmp_path / DIRECTORY / f"{HOUR}.hour").write_bytes(b"broken")
+    assert isinstance(run("usage", "--alone", str(tmp_path)).exception, Unreadable)

@@ -19,7 +19,8 @@ from llmgw.model.node import Heartbeat, Host, Node, ProbeState, Sample, Sensor
 from llmgw.model.replica import Replica
 from tests.fakes.conditions import past
 from tests.fakes.feed import built
-from tests.fakes.fleets import FLEETS, NOW
+from tests.fakes.fleet_parts import NOW
+from tests.fakes.fleets import FLEETS
 
 
 def recorded(fleet: str, name: str) -> tuple[Node, Sample, list[Replica]]:

@@ -4,7 +4,8 @@ from llmgw.client.interface import LIVE, Change, Connection, WatchBatch
 from llmgw_tui.draw.seen import When
 from llmgw_tui.store.fleet import TOPICS, Fleet
 from tests.fakes.feed import built
-from tests.fakes.fleets import FLEETS, NOW
+from tests.fakes.fleet_parts import NOW
+from tests.fakes.fleets import FLEETS
 
 
 def fleet_of(name: str) -> tuple[Fleet, When]:

@@ -18,7 +18,8 @@ from llmgw_tui.draw.trends import Choice, Trends
 from llmgw_tui.store.past import Past
 from llmgw_tui.themes.paint import to_ascii
 from tests.fakes.conditions import past
-from tests.fakes.fleets import FLEETS, NOW
+from tests.fakes.fleet_parts import NOW
+from tests.fakes.fleets import FLEETS
 from tests.unit.tui.seen import fleet_of
 
 

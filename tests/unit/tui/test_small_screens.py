@@ -10,7 +10,7 @@ from llmgw_tui.draw.chart import Trend, chart
 from llmgw_tui.draw.page import PageLine
 from llmgw_tui.draw.seen import FleetSeen, NodeSeen, When
 from llmgw_tui.draw.states import DOWN
-from tests.fakes.fleets import NOW
+from tests.fakes.fleet_parts import NOW
 from tests.unit.tui.seen import fleet_of
 
 

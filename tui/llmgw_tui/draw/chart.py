@@ -4,11 +4,11 @@ What was not measured is blank, and its time is told; zero is drawn, as the lowe
 """
 
 from collections.abc import Sequence
-from math import ceil, isfinite, log10
+from math import ceil, floor, isfinite, log10
 from typing import NamedTuple
 
 from llmgw.base.braille import columns, rows
-from llmgw.base.units import show_bytes
+from llmgw.base.units import show_bytes, show_seconds
 from llmgw.model.history import CELSIUS, PERCENT
 from llmgw_tui.draw import measures
 from llmgw_tui.draw.text import Pieces, pieces_width, said, width_of
@@ -63,7 +63,7 @@ def top_of(unit: str, known: float | None, highest: float) -> float:
     fixed = _FIXED_TOPS.get(unit)
     if fixed is not None:
         return max(fixed, ceil(highest / 10) * 10.0)
-    return _round_up(highest)
+    return max(1.0, round_up(highest))
 
 
 def shown(value: float | None, unit: str) -> str:
@@ -79,6 +79,10 @@ def shown(value: float | None, unit: str) -> str:
             return measures.number(value, " W")
         case "celsius":
             return measures.number(value, "°C")
+        case "seconds":
+            return show_seconds(value)
+        case "count":
+            return measures.number(value)
         case _:
             return measures.number(value, digits=2 if value < 10 else 1)
 
@@ -131,9 +135,9 @@ def _labels(top: float, unit: str, plot: int) -> list[str]:
     return labels
 
 
-def _round_up(value: float) -> float:
-    """Return the next of 1, 2, 5, 10, 20, 50 … that is not less."""
-    if value <= 1:
+def round_up(value: float) -> float:
+    """Return the next of … 0.5, 1, 2, 5, 10, 20, 50 … that is not less; 1 of nothing."""
+    if value <= 0:
         return 1.0
-    power = 10.0 ** int(log10(value))
-    return next(power * step for step in (1, 2, 5, 10) if power * step >= value)
+    power = 10.0 ** floor(log10(value))
+    return next(power * step for step in (1, 2, 5, 10) if power * step >= value * (1 - 1e-9))

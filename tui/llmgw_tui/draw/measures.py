@@ -32,6 +32,19 @@ def number(value: float | None, unit: str = "", digits: int = 0) -> str:
     return shown if shown == ABSENT else f"{shown}{unit}"
 
 
+def short(value: int) -> str:
+    """Return a count in four or five cells: `999`, `12.3k`, `4.5M`."""
+    if abs(value) < 10_000:
+        return str(value)
+    scaled = float(value)
+    for unit in ("", "k", "M", "G", "T"):
+        if abs(scaled) < 999.5 or unit == "T":
+            digits = 1 if abs(scaled) < 99.95 else 0
+            return f"{scaled:.{digits}f}{unit}"
+        scaled /= 1000
+    return str(value)
+
+
 def counted(count: int, one: str, many: str = "") -> str:
     """Return `1 node`, `2 nodes`."""
     return f"{count} {one if count == 1 else many or one + 's'}"

@@ -10,6 +10,8 @@ REPLICA = "replica"
 MODELS = "models"
 MODEL = "model"
 LOGS = "logs"
+TRAFFIC = "traffic"
+KEYS = "keys"
 
 
 class Place(NamedTuple):

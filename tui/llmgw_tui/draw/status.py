@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from llmgw.base.units import show_seconds
 from llmgw_tui.draw import measures
 from llmgw_tui.draw.frame import Entry
-from llmgw_tui.draw.places import LOGS, MODELS, NODES, OVERVIEW, REPLICAS
+from llmgw_tui.draw.places import KEYS, LOGS, MODELS, NODES, OVERVIEW, REPLICAS, TRAFFIC
 from llmgw_tui.draw.seen import FleetSeen
 from llmgw_tui.draw.states import (
     DOWN,
@@ -35,6 +35,8 @@ _SCREENS = (
     ("3", REPLICAS, "Replicas"),
     ("4", MODELS, "Models"),
     ("5", LOGS, "Logs"),
+    ("6", TRAFFIC, "Traffic"),
+    ("7", KEYS, "Keys"),
 )
 TITLES = {name: title for _, name, title in _SCREENS}
 

@@ -20,6 +20,15 @@ class Desk(Protocol):
     clock: Clock
     brush: Brush
 
+    @property
+    def readonly(self) -> bool:
+        """Say whether nothing may be changed from here."""
+        ...
+
+    def copy(self, text: str, *, says: str = "") -> None:
+        """Give a text to the terminal's clipboard; `says` what is told in place of the text."""
+        ...
+
     def when(self) -> When:
         """Return this moment, for drawing."""
         ...

@@ -17,6 +17,7 @@ from llmgw_tui.screens.view import Chosen, Heading, View
 from llmgw_tui.store.fleet import Changes
 from llmgw_tui.store.query import Filter, arranged, read_filter
 from llmgw_tui.widgets.grid import Grid
+from llmgw_tui.widgets.scrolled import Scrolled
 
 RESORT = 1.0
 """Seconds between two sortings: rows must not jump under a reader's eyes."""
@@ -30,7 +31,7 @@ class ListView(View):
     The subclass says which ids there are, how a row is made and where it leads.
     """
 
-    own_keys = keys.LIST
+    own_keys: tuple[keys.Key, ...] = keys.LIST
     title = ""
     columns: Sequence[Column] = ()
     first_sort = ""
@@ -60,7 +61,7 @@ class ListView(View):
         raise NotImplementedError
 
     @property
-    def body(self) -> Grid:
+    def body(self) -> Scrolled:
         """Return the table."""
         return self.grid
 

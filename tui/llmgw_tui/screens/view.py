@@ -45,6 +45,21 @@ class View(Vertical):
         """Return what moving moves."""
         raise NotImplementedError
 
+    @property
+    def bodies(self) -> tuple[Scrolled, ...]:
+        """Return what is dimmed when it is old."""
+        return (self.body,)
+
+    @property
+    def asking(self) -> bool:
+        """Say whether what it shows was asked for and is not there yet."""
+        return False
+
+    @property
+    def outdated(self) -> bool:
+        """Say whether what it shows is older than it should be, for a reason of its own."""
+        return False
+
     def enter(self, place: Place) -> None:
         """Show this from now on."""
         self.place = place

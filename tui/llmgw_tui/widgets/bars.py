@@ -104,7 +104,7 @@ class KeyBar(Drawn):
     shortcuts: Sequence[Shortcut] = ()
 
     def __init__(self, brush: Brush, pressed: Callable[[str], None]) -> None:
-        super().__init__(brush, id="keys")
+        super().__init__(brush, id="keybar")
         self._pressed = pressed
         self._areas: tuple[tuple[int, int, str], ...] = ()
 

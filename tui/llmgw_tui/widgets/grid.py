@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from llmgw_tui.draw import table
+from llmgw_tui.draw.page import Section, as_line, rule
 from llmgw_tui.draw.table import Column, Layout, Row
-from llmgw_tui.draw.text import Line, cut, fit, said
+from llmgw_tui.draw.text import Line, Pieces, cut, fit, said
 from llmgw_tui.widgets.drawn import Brush
 from llmgw_tui.widgets.scrolled import Scrolled
 
@@ -34,6 +35,9 @@ class Grid(Scrolled):
         self.down = False
         self.empty = ""
         """What to say when there is no row."""
+        self.title = ""
+        """Drawn as a rule above the table; empty: none. Whoever sets it sets `head` to 2."""
+        self.notes: Pieces = ()
         self._on_sort = on_sort
         self._rows: Sequence[Row] = ()
         self._at: dict[str, int] = {}
@@ -121,11 +125,15 @@ class Grid(Scrolled):
         """Return the titles and the rows that show."""
         if self._natural:
             self._lay_out(width)
-        lines = [table.header(self._layout, width, self.sort, self.down)]
+        lines = []
+        if self.title:
+            lines.append(as_line(rule(Section(self.title, (), self.notes), width), width))
+        lines.append(table.header(self._layout, width, self.sort, self.down))
+        room = height - len(lines)
         if not self._rows:
             return [*lines, Line(fit(said("  ", (cut(self.empty, width - 2), "dim")), width))]
-        self.top = max(0, min(self.top, len(self._rows) - (height - 1)))
-        lines.extend(self._line(row, width) for row in self._rows[self.top : self.top + height - 1])
+        self.top = max(0, min(self.top, len(self._rows) - room))
+        lines.extend(self._line(row, width) for row in self._rows[self.top : self.top + room])
         return lines
 
     def position(self) -> str:
