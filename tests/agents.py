@@ -15,7 +15,7 @@ import msgspec
 from llmgw.base.system import SystemProcesses
 from llmgw.base.world import Child, HttpAnswer, ProcessSeen
 from llmgw.model.shard import ShardSpec, ShardStatus
-from llmgw_agent.engines.programs import Program
+from llmgw_agent.engines.program import Program
 from llmgw_agent.host.http import HttpxHttp
 from llmgw_agent.supervise.supervisor import Supervisor
 from tests.processes import with_environ

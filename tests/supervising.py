@@ -21,7 +21,7 @@ from llmgw.base.world import Processes
 from llmgw.model.shard import ShardSpec, ShardStatus
 from llmgw_agent.engines.adapter import Adapter
 from llmgw_agent.engines.llamacpp import LlamaCpp
-from llmgw_agent.engines.programs import Program
+from llmgw_agent.engines.program import Program
 from llmgw_agent.engines.simulated import Simulated
 from llmgw_agent.host.http import HttpxHttp
 from llmgw_agent.supervise.ports import PortRange

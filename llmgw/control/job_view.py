@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterable
 
 from llmgw.control.catalog import Catalog
+from llmgw.control.decisions import Decisions
 from llmgw.control.fleet import Fleet
 from llmgw.control.settings import LiveSettings
 from llmgw.model.node import LOST
 from llmgw.model.replica import Replica
-from llmgw.plan.records import Desired, Plan, Refusal, Want
 from llmgw.plan.serving.records import Seen
-from llmgw.plan.serving.refused import Never, follow, for_good
+from llmgw.plan.serving.refused import for_good
 
 
 class JobView:
@@ -24,30 +24,21 @@ class JobView:
         fleet: Fleet,
         catalog: Catalog,
         settings: LiveSettings,
+        decisions: Decisions,
         *,
         settled: Callable[[tuple[str, ...]], bool],
     ) -> None:
         self._fleet = fleet
         self._catalog = catalog
         self._settings = settings
+        self._decisions = decisions
         self._settled = settled
-        self.forget()
-
-    def forget(self) -> None:
-        """Know of no plan: those of another term say nothing of this one."""
-        self._refusals: tuple[Refusal, ...] = ()
-        self._wants: tuple[Want, ...] = ()
-        self._never: Never = {}
-
-    def decided(self, plan: Plan, desired: Desired) -> None:
-        """Take a plan of the fleet, and what it was made for."""
-        self._refusals, self._wants = plan.refusals, desired.wants
-        self._never = follow(self._never, plan, desired)
 
     def look(self, model: str) -> Seen:
         """Return what there is now for a job about a model."""
         waiting_for = self._fleet.waiting_for()
         entry, replicas = self._catalog.get(model), self._fleet.replicas()
+        made = self._decisions
         return Seen(
             settled=self._settled(waiting_for),
             waiting_for=waiting_for,
@@ -55,9 +46,9 @@ class JobView:
             entry=entry,
             replicas=replicas,
             lost=self._lost(one for one in replicas if one.model == model),
-            refusals=self._refusals,
-            for_good=for_good(self._refusals, self._never, entry),
-            wants=self._wants,
+            refusals=made.refusals,
+            for_good=for_good(made.refusals, made.never, entry),
+            wants=made.wants,
             failures=self._fleet.shards.failures.all(),
         )
 

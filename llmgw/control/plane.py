@@ -6,21 +6,17 @@ fleet in memory. Whatever changes something durable is `async`, goes through the
 actor, and marks the feed.
 """
 
-import random
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
 
 from llmgw.base import log
-from llmgw.base.clock import Clock
 from llmgw.base.errors import LlmgwError, Refused
 from llmgw.base.ids import crockford, replica_id
-from llmgw.base.periodic import Periodic
 from llmgw.control import duty
 from llmgw.control.agents import Agents
 from llmgw.control.catalog import Catalog
 from llmgw.control.certificates import Certificates
-from llmgw.control.credentials import Entropy
+from llmgw.control.decisions import Decisions
+from llmgw.control.engine_keys import EngineKeys
 from llmgw.control.events import Events
 from llmgw.control.execute import Executor
 from llmgw.control.feed import Feed
@@ -37,57 +33,24 @@ from llmgw.control.keys import Keys
 from llmgw.control.leader import Leader
 from llmgw.control.loads import Loads
 from llmgw.control.membership import Membership
+from llmgw.control.passes import background
 from llmgw.control.prometheus import Prometheus
+from llmgw.control.rates import Rates
 from llmgw.control.routing import Routing
 from llmgw.control.settings import LiveSettings
-from llmgw.control.tasks.engine_loads import TellEngineLoads
-from llmgw.control.tasks.engines import NodeSettingsPass
-from llmgw.control.tasks.expire import Expire
-from llmgw.control.tasks.history import KeepHistory
-from llmgw.control.tasks.jobs import JobsPass, Ways
-from llmgw.control.tasks.liveness import Liveness
-from llmgw.control.tasks.pings import Pings
-from llmgw.control.tasks.quotas import LendQuotas
 from llmgw.control.tasks.reconcile import Reconcile
-from llmgw.control.tasks.traffic import KeepTraffic
 from llmgw.control.tenure import Readings, Tenure
 from llmgw.control.tokens import Tokens
+from llmgw.control.world import World
 from llmgw.control.writing import Writing
 from llmgw.model.feed import ROUTES
-from llmgw.model.gateway import Route
 from llmgw.model.keys import JoinToken, UsageRow
 from llmgw.model.link import Goodbye
-from llmgw.model.record import Problem
 from llmgw.pki.authority import Authority
-from llmgw.pki.tokens import engine_key
-from llmgw.plan.check import check
-from llmgw.plan.records import Desired, Observed, Plan, Want
-from llmgw.plan.routes import routes
+from llmgw.plan.records import Desired, Plan
 from llmgw.store.interface import Claim, Store
 
 logger = log.get(__name__)
-
-ENGINE_KEYS = "engine-keys"
-"""Name of the secret in the store from which every replica's key follows."""
-
-
-class _Pass(Protocol):
-    """What runs again and again."""
-
-    def period(self) -> float: ...
-
-    async def run(self) -> str: ...
-
-
-@dataclass(frozen=True, slots=True)
-class World:
-    """What a plane takes from outside, so that a test or a simulator can hand in its own."""
-
-    clock: Clock
-    rng: random.Random
-    """For ids and spreading; never for secrets."""
-    entropy: Entropy
-    """For secrets: `secrets.token_bytes` but in a simulator."""
 
 
 class Plane:
@@ -99,8 +62,7 @@ class Plane:
         store: everything durable; opened by `open` and closed by `close`.
         authority: the cluster's CA.
         world: time and randomness.
-        server_id: this control plane's id.
-        version: llmgw's version.
+        server_id, version: this control plane's.
         addresses: where agents reach control planes, this one's first.
 
     Attributes:
@@ -112,14 +74,14 @@ class Plane:
         agents, gateways: the two kinds of streams.
         tenure: what begins and ends with leadership.
         membership: the nodes of the cluster, and what is wished of each.
-        foresight: what would be decided.
+        foresight: what would be decided; decisions: what was.
         joining: answers the join service.
         certificates: what was signed and what is denied.
         writing: whether what happens reaches the store.
         history: the last hour of every node, in memory; prometheus: what is asked for more.
+        rates: how requests went in the last hour, in memory.
         executor: carries plans out, and remembers the last commands sent.
         passes: the background passes by name, each with its last sentence.
-        last_plan: what the last reconcile pass decided; None before the first.
     """
 
     def __init__(
@@ -141,32 +103,46 @@ class Plane:
         self.server_id = server_id
         self.version = version
         self.started = clock.now()
-        self.last_plan: Plan | None = None
-        self._wants: tuple[Want, ...] = ()
-        self._entropy = world.entropy
         self._addresses = addresses
-        self._engine_secret = b""
         self._boot = crockford(rng, 12)
         self.feed = Feed(self._boot, clock)
         self._make_live_objects(world)
         self.loads = Loads(clock)
+        self.decisions = Decisions(self.feed, self.catalog, self.settings, key=self.key_of)
         self.fleet = self._make_fleet()
-        self.job_view = JobView(self.fleet, self.catalog, self.settings, settled=self._settled)
-        self.history, self.prometheus = History(), Prometheus()
+        self.job_view = JobView(
+            self.fleet, self.catalog, self.settings, self.decisions, settled=self._settled
+        )
+        self.history, self.prometheus, self.rates = History(), Prometheus(), Rates()
         self._make_streams(addresses)
         self.executor = Executor(
             self.fleet,
             self.agents,
             self.events,
             self.leadership,
-            check=self._check,
+            check=self.decisions.check,
             key=self.key_of,
             clock=clock,
             on_drain=self._ask_gateways,
         )
         self.tenure = self._make_tenure()
         self._lead = duty.Lead(self.leadership, self.tenure.follow, clock)
-        self.passes = self._make_passes()
+        reconcile = self._make_reconcile()
+        self.foresight = Foresight(
+            self.cluster,
+            version,
+            catalog=self.catalog,
+            fleet=self.fleet,
+            reconcile=reconcile,
+            clock=clock,
+        )
+        self.passes = background(
+            self,
+            self._lead,
+            reconcile,
+            store_away=self._store_away,
+            model_changed=self._model_changed,
+        )
         self.settings.on_change(self._settings_changed)
         self.catalog.on_change(self._model_changed)
         self.jobs.on_change(self.passes["jobs"].wake)
@@ -186,6 +162,11 @@ class Plane:
     def leader(self) -> bool:
         """Say whether this control plane leads: whether it decides and commands."""
         return self.leadership.leading
+
+    @property
+    def last_plan(self) -> Plan | None:
+        """Return what the last reconcile pass decided; None before the first."""
+        return self.decisions.last
 
     def elsewhere(self) -> Refused:
         """Return what whoever asks a standby for a change is told: who leads."""
@@ -228,11 +209,11 @@ class Plane:
 
     def key_of(self, replica: str) -> str:
         """Return the key that a replica's engine asks for. A secret."""
-        return engine_key(self._engine_secret, replica)
+        return self._engine_keys.of(replica)
 
     def desired(self) -> Desired:
         """Return what the cluster is told, at this moment."""
-        return Desired(models=self.catalog.entries(), settings=self.settings.current.settings)
+        return self.decisions.desired()
 
     async def usage(self, since: float, until: float) -> tuple[UsageRow, ...]:
         """Return what was used, by hour, key and model. Seconds since the epoch."""
@@ -240,8 +221,8 @@ class Plane:
 
     async def accept_loss(self, *, actor: str) -> None:
         """Take the nodes that are lost now for lost: what they ran is placed anew (LINK-6a)."""
-        path = "reconcile.losses_accepted_before"
-        await self.settings.put(path, self.clock.now(), actor=actor)
+        at = self.clock.now()
+        await self.settings.put("reconcile.losses_accepted_before", at, actor=actor)
 
     async def join_token(self, role: str, subject: str, *, actor: str) -> tuple[JoinToken, str]:
         """Make a one-time token for a node or a gateway; the text is shown once.
@@ -255,7 +236,7 @@ class Plane:
     # Inside.
 
     def _make_live_objects(self, world: World) -> None:
-        store, clock, rng, feed = self.store, world.clock, world.rng, self.feed
+        store, clock, rng, feed = self.store, self.clock, self.rng, self.feed
         self.writing = Writing(clock)
         self.events = Events(store, clock, feed, self.writing)
         self.writing.on_change(self._tell_writing)
@@ -265,6 +246,7 @@ class Plane:
         self.keys = Keys(store, clock, rng, world.entropy, feed)
         self.tokens = Tokens(store, clock, rng, world.entropy)
         self.jobs = Jobs(store, self.catalog, clock, rng, feed)
+        self._engine_keys = EngineKeys(store, world.entropy)
         self.leadership = Leader(store, clock, self._claim)
         self.certificates = Certificates(self.authority, store, clock, self.settings)
         self.joining = Joining(
@@ -285,7 +267,7 @@ class Plane:
             fingerprint=self.catalog.fingerprint,
             settled=self._settled,
             ended=self._plan_anew,
-            routing=Routing(self.feed, self._routes),
+            routing=Routing(self.feed, lambda: self.decisions.routes(self.fleet)),
             loads=self.loads,
             hardware=self.hardware,
         )
@@ -339,7 +321,7 @@ class Plane:
             self.rng,
             readings=Readings(
                 always=(
-                    self._read_engine_secret,
+                    self._engine_keys.load,
                     self.settings.load,
                     self.catalog.load,
                     self.keys.load,
@@ -353,51 +335,16 @@ class Plane:
             turn_away=self._turn_away,
         )
 
-    def _make_passes(self) -> dict[str, Periodic]:
-        clock, settings = self.clock, self.settings
-        reconcile = Reconcile(
+    def _make_reconcile(self) -> Reconcile:
+        return Reconcile(
             self.fleet,
             self.executor,
             self.leadership,
-            settings,
-            clock=clock,
+            self.settings,
+            clock=self.clock,
             desired=self.desired,
             new_id=lambda model: replica_id(model, self.rng),
-            decided=self._decided,
-        )
-        self.foresight = Foresight(
-            self.cluster,
-            self.version,
-            catalog=self.catalog,
-            fleet=self.fleet,
-            reconcile=reconcile,
-            clock=clock,
-        )
-        passes: dict[str, _Pass] = {
-            duty.LEADER: self._lead,
-            "reconcile": reconcile,
-            "liveness": Liveness(self.fleet, settings, self.membership.keep, clock),
-            "engines": NodeSettingsPass(self.agents),
-            "expire": Expire(self.fleet, self.keys, self.tokens, settings, clock),
-            "pings": Pings(self.gateways, settings, self.fleet.drains),
-            "engine-loads": TellEngineLoads(self.gateways, self.fleet.loads, settings),
-            "quotas": LendQuotas(self.gateways, self.keys, self._store_away),
-            "traffic": KeepTraffic(self.gateways),
-            "history": KeepHistory(self.fleet, self.history, clock),
-            "jobs": self._make_jobs_pass(),
-        }
-        return {name: Periodic(name, one.period, one.run, clock) for name, one in passes.items()}
-
-    def _make_jobs_pass(self) -> JobsPass:
-        ways = Ways(self.job_view.look, self._model_changed, self.foresight)
-        return JobsPass(
-            self.jobs,
-            self.fleet,
-            self.agents,
-            self.catalog,
-            self.leadership,
-            clock=self.clock,
-            ways=ways,
+            decided=self.decisions.decided,
         )
 
     def _store_away(self) -> bool:
@@ -408,14 +355,12 @@ class Plane:
     def _claim(self) -> Claim:
         return Claim(server=self.server_id, boot=self._boot, addresses=self._addresses())
 
-    async def _read_engine_secret(self) -> None:
-        self._engine_secret = await self.store.secret(ENGINE_KEYS, self._entropy(32))
-
     def _forget(self) -> None:
         self.loads.forget()
         self.gateways.quotas.forget()
-        self.last_plan, self._wants = None, ()
-        self.job_view.forget()
+        self.gateways.key_uses.forget()
+        self.rates.forget()
+        self.decisions.forget()
 
     def _turn_away(self, goodbye: Goodbye) -> None:
         self.agents.turn_away(goodbye)
@@ -427,27 +372,6 @@ class Plane:
     def _settled(self, waiting_for: tuple[str, ...]) -> bool:
         settling = self.settings.current.settings.reconcile.settling
         return self.leadership.settled(waiting_for, settling)
-
-    def _check(self, plan: Plan, observed: Observed) -> tuple[Problem, ...]:
-        return check(plan, self.desired(), observed)
-
-    def _routes(self) -> tuple[Route, ...]:
-        return routes(
-            self.fleet.replicas(),
-            self.fleet.nodes(),
-            self.catalog.entries(),
-            self.settings.current.settings,
-            key=self.key_of,
-            refusals=self.last_plan.refusals if self.last_plan is not None else (),
-            wants=self._wants,
-        )
-
-    def _decided(self, plan: Plan, desired: Desired) -> None:
-        self.job_view.decided(plan, desired)
-        before, self.last_plan = self.last_plan, plan
-        scaled, self._wants = self._wants, desired.wants
-        if before is None or before.refusals != plan.refusals or scaled != self._wants:
-            self.feed.touch(ROUTES)
 
     def _settings_changed(self) -> None:
         self.feed.touch(ROUTES)

@@ -31,8 +31,9 @@ from llmgw.control.api.serve import serve as serve_admin
 from llmgw.control.config import ServerConfig, check_config
 from llmgw.control.home import Home, OwnCertificates
 from llmgw.control.ownaddresses import WILDCARDS, host_name, own_addresses
-from llmgw.control.plane import Plane, World
+from llmgw.control.plane import Plane
 from llmgw.control.tasks.certificates import RenewOwn
+from llmgw.control.world import World
 from llmgw.link.server import LinkServer
 from llmgw.link.tls import files_in, server_context
 from llmgw.model.record import Record

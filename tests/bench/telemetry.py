@@ -38,7 +38,8 @@ from llmgw.control.api.serve import serve
 from llmgw.control.history import History
 from llmgw.control.metrics.collector import gather, render
 from llmgw.control.nodes import Arrival
-from llmgw.control.plane import Plane, World
+from llmgw.control.plane import Plane
+from llmgw.control.world import World
 from llmgw.model.node import Register, Sample
 from llmgw.pki.authority import Authority
 from tests.bench import idle_agent, memory_bandwidth

@@ -24,12 +24,15 @@ from llmgw.model.gateway import (
     EngineLoads,
     GatewayRegister,
     LoadReport,
+    RestartWorkers,
     TrafficReport,
+    WorkersReport,
 )
 from llmgw.model.keys import JoinToken, QuotaReport, UsageReport, UsageTotals
 from llmgw.model.link import (
     AuthorityAnswer,
     CertificateIssued,
+    CertificateRequest,
     GatewayControl,
     GatewayMessage,
     JoinAnswer,
@@ -38,6 +41,7 @@ from llmgw.model.link import (
     UsageTaken,
     Welcome,
 )
+from llmgw.model.live import AskRequests, CancelRequests, RequestsEnded, RequestsSeen
 from llmgw.pki.authority import Authority
 from llmgw.pki.tokens import make_join_token, secret_matches
 
@@ -59,7 +63,13 @@ class FakeControlPlane:
         self.down: list[EndpointDown] = []
         self.loads: list[LoadReport] = []
         self.quotas: list[QuotaReport] = []
+        self.seen: list[RequestsSeen] = []
+        self.ended: list[RequestsEnded] = []
+        self.workers: list[WorkersReport] = []
         self.takes_usage = True
+        self.signs = True
+        self.unsigned: list[tuple[GatewayStream, CertificateRequest]] = []
+        """Requests for certificates that came while `signs` was off and wait for `sign`."""
         self.renewed = 0
         self.streams: set[GatewayStream] = set()
         self.tokens: dict[str, JoinToken] = {}
@@ -131,6 +141,21 @@ class FakeControlPlane:
         """Tell every gateway what engines have to do."""
         for stream in self.streams:
             stream.send(GatewayControl(engine_loads=loads))
+
+    def ask(self, ask: AskRequests) -> None:
+        """Ask every gateway for its requests in flight; `seen` takes the answers."""
+        for stream in self.streams:
+            stream.send(GatewayControl(ask_requests=ask))
+
+    def cancel(self, cancel: CancelRequests) -> None:
+        """Have every gateway end requests; `ended` takes the answers."""
+        for stream in self.streams:
+            stream.send(GatewayControl(cancel_requests=cancel))
+
+    def restart(self, actor: str) -> None:
+        """Have every gateway restart its workers."""
+        for stream in self.streams:
+            stream.send(GatewayControl(restart_workers=RestartWorkers(actor=actor)))
 
     @property
     def position(self) -> Position:
@@ -204,23 +229,41 @@ class FakeControlPlane:
             self.loads.append(message.loads)
         if message.quotas is not None:
             self.quotas.append(message.quotas)
+        if message.requests_seen is not None:
+            self.seen.append(message.requests_seen)
+        if message.requests_ended is not None:
+            self.ended.append(message.requests_ended)
         if message.follow is not None:
             self.streams.add(stream)
             self._list(stream)
+        if message.workers is not None:
+            self.workers.append(message.workers)
         if message.certificate_request is not None:
-            signed = self.ca.sign(
-                message.certificate_request.csr_pem,
-                role="gateway",
-                subject=self.registers[-1].gateway,
-                now=self.clock.now(),
-                lifetime=self.lifetime,
-            )
+            if self.signs:
+                self.sign(stream, message.certificate_request)
+            else:
+                self.unsigned.append((stream, message.certificate_request))
+
+    def sign(self, stream: GatewayStream, request: CertificateRequest) -> None:
+        """Answer a request for a certificate."""
+        config = self.table.config
+        names = () if config is None else config.tls_names
+        signed = self.ca.sign(
+            request.csr_pem,
+            role="users" if request.for_users else "gateway",
+            subject=self.registers[-1].gateway,
+            addresses=names if request.for_users else (),
+            now=self.clock.now(),
+            lifetime=self.lifetime,
+        )
+        if not request.for_users:
             self.renewed += 1
-            issued = CertificateIssued(
-                certificate_pem=signed.certificate_pem,
-                authority_pem=self.ca.certificate_pem,
-            )
-            stream.send(GatewayControl(certificate=issued))
+        issued = CertificateIssued(
+            certificate_pem=signed.certificate_pem,
+            authority_pem=self.ca.certificate_pem,
+            for_users=request.for_users,
+        )
+        stream.send(GatewayControl(certificate=issued))
 
     def _take_usage(self, stream: GatewayStream, usage: UsageReport) -> None:
         if not self.takes_usage:

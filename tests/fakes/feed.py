@@ -14,13 +14,16 @@ from llmgw.client.interface import (
     Connection,
     Decoded,
     LogBatch,
+    Version,
     WatchBatch,
 )
 from llmgw.model.history import HOUR, NodeHistory
 from llmgw.model.node import Sample
 from tests.fakes.conditions import past
-from tests.fakes.fleets import NOW, RecordedFleet
+from tests.fakes.fleet_parts import NOW, RecordedFleet
 
+ASKED = {"/traffic", "/traffic-history", "/requests", "/keys", "/key-use", "/usage/sums"}
+"""Paths that are asked by the screens of traffic and keys."""
 ONLY_AN_HOUR = "only the last hour is kept; for more, set prometheus.url"
 
 
@@ -38,6 +41,13 @@ class FakeFeed:
         self.refuse_history: LlmgwError | None = None
         self.answer_histories = asyncio.Event()
         self.answer_histories.set()
+        self.answers: dict[str, object] = {}
+        """What a GET of one of `ASKED` answers."""
+        self.refuse_gets: LlmgwError | None = None
+        self.done: list[tuple[str, str, object]] = []
+        """What was to be changed: method, path, body."""
+        self.replies: dict[str, object] = {}
+        self.refuse_changes: LlmgwError | None = None
         self.logs: dict[tuple[str, str | None], list[str]] = {}
         self.refuse_logs: LlmgwError | None = None
         self._refuse = refuse
@@ -83,6 +93,10 @@ class FakeFeed:
 
     async def get(self, path: str, query: Mapping[str, object] | None = None) -> Decoded:
         self.gets.append(path)
+        if path in ASKED:
+            if self.refuse_gets is not None:
+                raise self.refuse_gets
+            return built(self.answers.get(path, ()))
         node = path.split("/")[2]
         return {"lines": [], "sources": [s for n, s in self.logs if n == node and s is not None]}
 
@@ -97,14 +111,21 @@ class FakeFeed:
         told = past(sample if isinstance(sample, Sample) else None, minutes, NOW)
         return msgspec.structs.replace(told, problem=ONLY_AN_HOUR if minutes > HOUR else None)
 
-    async def put(self, path: str, body: object, *, version: int | None = None) -> Decoded:
-        raise AssertionError(f"the console changes nothing yet: PUT {path}")
+    async def put(self, path: str, body: object, *, version: Version = None) -> Decoded:
+        return self._do("PUT", path, body)
 
     async def post(self, path: str, body: object = None) -> Decoded:
-        raise AssertionError(f"the console changes nothing yet: POST {path}")
+        return self._do("POST", path, body)
 
     async def delete(self, path: str) -> Decoded:
-        raise AssertionError(f"the console changes nothing yet: DELETE {path}")
+        return self._do("DELETE", path, None)
+
+    def _do(self, method: str, path: str, body: object) -> Decoded:
+        """Note what is to be changed, and answer as a test said."""
+        self.done.append((method, path, body))
+        if self.refuse_changes is not None:
+            raise self.refuse_changes
+        return built(self.replies.get(path))
 
     async def close(self) -> None:
         self.closed = True

@@ -13,13 +13,15 @@ from llmgw.model.shard import Progress, ShardSpec, ShardStatus
 from llmgw_agent.engines.adapter import NodeFacts
 from llmgw_agent.engines.adapter import Program as AnyProgram
 from llmgw_agent.engines.llamacpp import LlamaCpp
-from llmgw_agent.engines.programs import Program
+from llmgw_agent.engines.program import Program
 from llmgw_agent.supervise.ports import PortRange
 from llmgw_agent.supervise.supervisor import Supervisor
 from tests.fakes.clock import FakeClock, settle
 from tests.fakes.machine import FakeHttp, FakeProcess, FakeProcesses, MemoryFiles, nobody
 
 STATE = Path("/state/agent")
+SHARD_DIR = STATE / "shards" / "tiny-abc123.0"
+"""Of the shard that `shard_spec` describes."""
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 CPU_LOG = (FIXTURES / "llama-server" / "start-lv4-device-none-keyed.log").read_bytes()
 VULKAN_LOG = (FIXTURES / "llama-server" / "start-lv4-vulkan-software.log").read_bytes()

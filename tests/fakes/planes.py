@@ -6,7 +6,8 @@ import random
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
-from llmgw.control.plane import Plane, World
+from llmgw.control.plane import Plane
+from llmgw.control.world import World
 from llmgw.model.catalog import LLAMACPP, Model, PathSource, Profile
 from llmgw.model.check import fingerprint
 from llmgw.model.gateway import LoadReport
@@ -70,6 +71,13 @@ async def pass_time(
         for agent in agents:
             agent.beat()
         await settle()
+
+
+def health(plane: Plane, node: str) -> tuple[str, ...]:
+    """Return what a node is said to be sick of."""
+    known = plane.fleet.node(node)
+    assert known is not None
+    return known.health
 
 
 def says(plane: Plane, report: LoadReport) -> None:

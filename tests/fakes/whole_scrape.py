@@ -45,7 +45,7 @@ from llmgw.model.node import (
 from llmgw.model.replica import Replica
 from llmgw.model.shard import ShardUse
 from llmgw.plan.records import Booking, Candidate, NodeRoom, Plan, Refusal, Verdict
-from tests.fakes.fleets import GB, NOW
+from tests.fakes.fleet_parts import GB, NOW
 
 CARD = "GPU-00000000-0000-4000-8000-000000000000"
 CUT = "GPU-00000000-0000-4000-8000-000000000001"

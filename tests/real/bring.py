@@ -20,7 +20,8 @@ from llmgw.local.demo_model import GEMMA
 from llmgw.model.catalog import LLAMACPP
 from llmgw.model.node import FAILED
 from llmgw.model.settings import LLAMACPP_DEFAULT, XLLAMACPP, EngineOrder
-from llmgw_agent.engines.programs import Program, Programs
+from llmgw_agent.engines.program import Program
+from llmgw_agent.engines.programs import Programs
 from llmgw_agent.host.helper import Helper, HelperProcess
 from llmgw_agent.host.machine import Machine
 from llmgw_agent.weights.fetch import Weights

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from llmgw_agent.engines.programs import Program
+from llmgw_agent.engines.program import Program
 from tests.agents import ROOT, python_path
 from tests.fakes.tiny_gguf import write_tiny_model
 

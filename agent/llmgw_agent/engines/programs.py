@@ -3,7 +3,6 @@
 import asyncio
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -11,18 +10,19 @@ from llmgw.base.clock import Clock
 from llmgw.base.errors import LlmgwError, NotFound, Refused
 from llmgw.base.log import get
 from llmgw.base.periodic import Periodic
-from llmgw.base.units import show_bytes
 from llmgw.model.catalog import LLAMACPP, SIMULATED
 from llmgw.model.node import FAILED, INSTALLED, INSTALLING, InstalledEngine
 from llmgw.model.settings import LLAMACPP_DEFAULT, EngineBuild, EngineOrder
 from llmgw.model.shard import Progress
 from llmgw_agent.engines.adapter import Program as AnyProgram
-from llmgw_agent.engines.install import Installation, called, directory_of
+from llmgw_agent.engines.install import called, directory_of
 from llmgw_agent.engines.install_side import Brought, Install, Look, Seen
+from llmgw_agent.engines.program import Program, own_program, program_of
 from llmgw_agent.engines.seen import (
     NOTHING,
     as_broken,
     as_installed,
+    how_far,
     installed_since,
     merged,
     name_of,
@@ -44,22 +44,6 @@ _SILENCE = 300.0
 _A = TypeVar("_A")
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
-    """An engine's program, the directories that its loader needs, and its version."""
-
-    path: Path
-    libraries: tuple[Path, ...] = ()
-    version: str | None = None
-    launched: tuple[str, ...] = ()
-    """What its command line begins with where `path` is a library, which a launcher runs."""
-
-    @property
-    def start(self) -> tuple[str, ...]:
-        """Return what its command line begins with."""
-        return self.launched or (str(self.path),)
-
-
 class Programs:
     """Keeps this node's engines as they were ordered.
 
@@ -73,8 +57,7 @@ class Programs:
         own: an operator's engines, path by name.
         machine: decides what can run here at all.
         new_helper: makes the helper process of one install or look (`engines.install_side`).
-        clock: the time.
-        rng: spreads retries.
+        clock, rng: the time, and what spreads retries.
         llmgw_version: the simulated engine's version.
         interpreter: the program that runs the simulated engine.
         changed: called when `installed` changed.
@@ -177,7 +160,7 @@ class Programs:
         found = [i for i in self._seen.running if i.engine == engine]
         own = next((i for i in found if i.by_operator), None)
         if own is not None:
-            return _own_program(own, version)
+            return own_program(own, version)
         if wanted is not None and version is None:
             places = self._places(engine, wanted)
             found = sorted((i for i in found if i.place in places), key=lambda i: places[i.place])
@@ -185,7 +168,7 @@ class Programs:
             found = sorted(found, key=lambda i: i.at, reverse=True)
         for installation in found:
             if version in (None, installation.version):
-                return _program(installation)
+                return program_of(installation)
         raise self._why_not(engine, version)
 
     def installed(self) -> tuple[InstalledEngine, ...]:
@@ -367,7 +350,7 @@ class Programs:
         request = Install(root=str(self._root), engine=engine, build=build)
         try:
             brought = await self._ask(
-                request, Brought, lambda p: self._note(wanted, INSTALLING, _said(p))
+                request, Brought, lambda p: self._note(wanted, INSTALLING, how_far(p))
             )
         finally:
             wanted.bringing = None
@@ -415,27 +398,3 @@ class Programs:
             return await helper.ask(request, answer, silence=_SILENCE, progress=progress)
         finally:
             await helper.close()
-
-
-def _own_program(own: Installation, version: str | None) -> Program:
-    if version is not None and own.version is not None and own.version != version:
-        raise Refused(
-            f"{name_of(own.engine)} on this node is the operator's own {own.version}, "
-            f"the profile asks for {version}"
-        )
-    return _program(own)
-
-
-def _said(progress: Progress) -> str:
-    """Return a step as words alone: an engine's state has no field for bytes."""
-    if progress.done_bytes is None:
-        return progress.words
-    return f"{progress.words} ({show_bytes(progress.done_bytes)})"
-
-
-def _program(found: Installation) -> Program:
-    libraries = tuple(Path(library) for library in found.libraries)
-    launched = () if found.start == (found.path,) else found.start
-    return Program(
-        path=Path(found.path), libraries=libraries, version=found.version, launched=launched
-    )

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 
+from llmgw.base.units import show_bytes
 from llmgw.model.node import FAILED, INSTALLED, InstalledEngine
+from llmgw.model.shard import Progress
 from llmgw_agent.engines.install import NAMES, Installation
 from llmgw_agent.engines.install_side import Broken, Seen
 
@@ -104,3 +106,10 @@ def name_of_version(engine: str, version: str | None) -> str:
 def name_of(engine: str) -> str:
     """Return what people call an engine."""
     return NAMES.get(engine, engine)
+
+
+def how_far(progress: Progress) -> str:
+    """Return a step as words alone: an engine's state has no field for bytes."""
+    if progress.done_bytes is None:
+        return progress.words
+    return f"{progress.words} ({show_bytes(progress.done_bytes)})"

@@ -1,9 +1,9 @@
-"""A whole control plane on loopback, in this process, with a state directory of its own."""
+"""A whole control plane on loopback with a state directory of its own; two over one store."""
 
 import random
 import secrets
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -11,8 +11,11 @@ import pytest
 from llmgw.base.clock import SystemClock
 from llmgw.base.system import SystemFiles
 from llmgw.control.config import ServerConfig
-from llmgw.control.plane import World
 from llmgw.control.server import Machine, Ready, Server
+from llmgw.control.world import World
+from llmgw.store.memory import Memory
+from tests.fakes.clock import FakeClock
+from tests.flow.control.heads import Head
 
 Running = AbstractAsyncContextManager[tuple[Server, Ready]]
 Start = Callable[..., Running]
@@ -47,3 +50,18 @@ def serving(machine: Machine, config: ServerConfig) -> Start:
             await server.stop("the test is over")
 
     return start
+
+
+@pytest.fixture
+def memory(clock: FakeClock) -> Memory:
+    return Memory(clock)
+
+
+@pytest.fixture
+async def heads(memory: Memory, clock: FakeClock) -> AsyncIterator[tuple[Head, Head]]:
+    async with AsyncExitStack() as stack:
+        first, second = Head(memory, clock, 1), Head(memory, clock, 2)
+        for head in (first, second):
+            stack.push_async_callback(head.kill)
+            await head.start()
+        yield first, second

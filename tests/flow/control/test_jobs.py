@@ -1,64 +1,24 @@
-"""Serving as a job: a control plane, agents that fetch, and a leader that changes meanwhile."""
+"""Serving as a job: a control plane and agents that fetch, until it serves or can't."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack
-from typing import Any
 
 import msgspec
 import pytest
 
-from llmgw.base.errors import Conflict, NotFound, Refused
-from llmgw.control.jobs import ACTIVE_MOST, Jobs
 from llmgw.control.plane import Plane
-from llmgw.model.catalog import Model, Profile, UrlSource
-from llmgw.model.commands import ABSENT, FAILED, FETCHING, HELD, FetchWeights, WeightsState
-from llmgw.model.faulty import Faulty
-from llmgw.model.feed import JOBS, JsonChange
-from llmgw.model.jobs import CANCELLED, DONE, RUNNING, SKIPPED, Job
+from llmgw.model.catalog import Model, Profile
+from llmgw.model.commands import HELD, FetchWeights, WeightsState
+from llmgw.model.jobs import CANCELLED, DONE, RUNNING, SKIPPED
 from llmgw.model.jobs import FAILED as JOB_FAILED
 from llmgw.model.node import INSTALLED, INSTALLING, Host, InstalledEngine, Inventory
-from llmgw.model.shard import READY, Progress
-from llmgw.plan.serving.advance import current
-from llmgw.store.interface import Store
-from llmgw.store.memory import Memory
-from llmgw.store.rules.bounds import JOBS as KEPT
+from llmgw.model.shard import READY
 from tests.fakes.clock import FakeClock, settle
-from tests.fakes.planes import cpu_model, make_plane, opened, pass_time, running
-from tests.fakes.scripted_agent import FETCHES, FakeAgent
+from tests.fakes.planes import make_plane, pass_time, running
+from tests.fakes.scripted_agent import FakeAgent
 from tests.fakes.scripted_agent import inventory as machine
-from tests.flow.control.test_two_planes import Head, until
+from tests.flow.control.fetching import FETCHED, URL, Node, at, serve, step
 from tests.only import only
-
-URL = UrlSource(url="https://example.org/tiny.gguf", sha256="a" * 64)
-FETCHED = Model(name="tiny", source=URL, profiles=(Profile(engine="llamacpp", min_memory_gb=1.0),))
-
-
-class Node(FakeAgent):
-    """An agent that fetches as far as the test lets it."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name, features=FETCHES)
-        self.how_far = self._how_far
-        self.fetched = 0
-        self.total = 100
-        self.broken: str | None = None
-
-    def _how_far(self, request: FetchWeights) -> WeightsState:
-        if self.broken is not None:
-            return WeightsState(state=FAILED, words=self.broken)
-        if self.fetched >= self.total:
-            return WeightsState(state=HELD, size_bytes=self.total)
-        if request.check_only:
-            return WeightsState(state=ABSENT)
-        words = "downloading tiny.gguf"
-        progress = Progress(words=words, done_bytes=self.fetched, total_bytes=self.total)
-        return WeightsState(state=FETCHING, progress=progress)
-
-    def asked_to_fetch(self) -> int:
-        requests = self.requests(FetchWeights)
-        return sum(1 for one in requests if isinstance(one, FetchWeights) and not one.check_only)
 
 
 def inventory(node: str, *, engine: str) -> Inventory:
@@ -81,22 +41,6 @@ def _plans_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 async def plane(clock: FakeClock) -> AsyncIterator[Plane]:
     async with running(make_plane(clock)) as made:
         yield made
-
-
-async def serve(plane: Plane, model: Model = FETCHED, version: int | None = None) -> Job:
-    job = await plane.jobs.serve(model, version, actor="ana")
-    for _ in range(4):  # a pass takes many turns: plan, check, fetch
-        await settle()
-    return job
-
-
-def at(plane: Plane, job: Job) -> str | None:
-    step = current(plane.jobs.get(job.id))
-    return step.name if step is not None else None
-
-
-def step(plane: Plane, job: Job, name: str) -> Any:
-    return next(one for one in plane.jobs.get(job.id).steps if one.name == name)
 
 
 async def test_a_model_is_fetched_before_it_is_in_the_catalog_and_serves_in_the_end(
@@ -364,226 +308,3 @@ async def test_a_start_that_fails_on_one_node_serves_from_another(
     assert [
         shard.node for one in plane.fleet.replicas() for shard in one.shards if one.state == READY
     ] == ["n2"]
-
-
-async def test_a_job_on_a_stopped_cluster_waits_until_it_serves_again(
-    plane: Plane, clock: FakeClock
-) -> None:
-    agent = Node("n1")
-    agent.fetched = 100
-    await agent.connect(plane.agents)
-    await plane.settings.put("serving.stopped", True, actor="ana")
-    job = await serve(plane)
-    await pass_time(clock, 20, [agent], every=1)
-    assert at(plane, job) == "plan"
-    assert "the cluster is stopped; `llmgw start`" in step(plane, job, "plan").reason
-    assert plane.catalog.entries() == ()
-    await plane.settings.put("serving.stopped", False, actor="ana")
-    await pass_time(clock, 5, [agent], every=1)
-    assert plane.jobs.get(job.id).state == DONE
-
-
-async def test_a_job_goes_on_when_somebody_scales_its_model_and_says_so(
-    plane: Plane, clock: FakeClock
-) -> None:
-    agents = Node("n1"), Node("n2")
-    for agent in agents:
-        agent.fetched, agent.loads = 100, True
-        await agent.connect(plane.agents)
-    job = await serve(plane)
-    await pass_time(clock, 2, agents, every=1)
-    assert at(plane, job) == "ready"
-    entry = only(plane.catalog.entries())
-    two = msgspec.structs.replace(entry.model.profiles[0], replicas=2)
-    scaled = msgspec.structs.replace(entry.model, profiles=(two,))
-    await plane.catalog.put(scaled, entry.version, actor="bo")
-    await pass_time(clock, 3, agents, every=1)
-    words = step(plane, job, "ready").progress.words
-    assert words == "0 of 2 replicas; bo changed profiles[0].replicas: 1 -> 2"
-    for agent in agents:
-        agent.ready()
-    await pass_time(clock, 3, agents, every=1)
-    assert plane.jobs.get(job.id).state == DONE
-
-
-async def test_a_job_that_is_given_a_time_fails_when_it_is_over(
-    plane: Plane, clock: FakeClock
-) -> None:
-    agent = Node("n1")
-    await agent.connect(plane.agents)
-    job = await plane.jobs.serve(FETCHED, None, actor="ana", within=30.0)
-    await pass_time(clock, 28, [agent], every=1)
-    assert at(plane, job) == "fetch"
-    await pass_time(clock, 4, [agent], every=1)
-    failed = plane.jobs.get(job.id)
-    assert failed.state == JOB_FAILED
-    assert (failed.reason or "").startswith("does not serve within 30s")
-
-
-async def test_a_model_that_was_changed_meanwhile_is_not_written_over(
-    plane: Plane, clock: FakeClock
-) -> None:
-    agent = Node("n1")
-    await agent.connect(plane.agents)
-    job = await serve(plane)
-    other = cpu_model("tiny", replicas=0)
-    await plane.catalog.put(other, None, actor="bo")
-    agent.fetched = 100
-    await pass_time(clock, 2, [agent], every=1)
-    assert "bo changed tiny since the job began" in (plane.jobs.get(job.id).reason or "")
-    assert only(plane.catalog.entries()).model == other
-    with pytest.raises(Conflict, match="can't go on: bo changed tiny") as refused:
-        await plane.jobs.retry(job.id, actor="ana")
-    assert "llmgw ctl model serve tiny" in (refused.value.hint or "")
-
-
-async def test_one_job_a_subject_and_the_first_is_named(plane: Plane) -> None:
-    agent = Node("n1")
-    await agent.connect(plane.agents)
-    job = await serve(plane)
-    with pytest.raises(Conflict, match=f"{job.id} serves tiny already, for ana"):
-        await plane.jobs.serve(FETCHED, None, actor="bo")
-    with pytest.raises(Conflict, match="the catalog has version 0, not 3"):
-        await plane.jobs.serve(cpu_model("other"), 3, actor="bo")
-    with pytest.raises(Faulty, match=r"profiles\[0\].gpus"):
-        await plane.jobs.serve(cpu_model("wrong", gpus=-1), None, actor="bo")
-    ended = await plane.jobs.cancel(job.id, actor="bo")
-    assert (ended.state, ended.reason) == (CANCELLED, "cancelled by bo")
-    with pytest.raises(Conflict, match="is over already"):
-        await plane.jobs.cancel(job.id, actor="bo")
-    newer = await plane.jobs.serve(FETCHED, None, actor="bo")
-    with pytest.raises(Conflict, match=f"{newer.id} serves tiny already"):
-        await plane.jobs.retry(job.id, actor="ana")
-    with pytest.raises(Conflict, match="goes on"):
-        await plane.jobs.retry(newer.id, actor="ana")
-    with pytest.raises(NotFound, match="no job 'none'"):
-        await plane.jobs.retry("none", actor="ana")
-    assert [entry.action for entry in await plane.store.audit()].count("job.cancel") == 1
-
-
-async def test_jobs_that_go_on_are_bounded(clock: FakeClock) -> None:
-    async with opened(make_plane(clock)) as plane:
-        for number in range(ACTIVE_MOST):
-            await plane.jobs.serve(cpu_model(f"m{number}"), None, actor="ana")
-        with pytest.raises(Refused, match=f"{ACTIVE_MOST} jobs go on"):
-            await plane.jobs.serve(cpu_model("more"), None, actor="ana")
-
-
-async def test_old_jobs_that_are_over_are_dropped_here_as_in_the_store(clock: FakeClock) -> None:
-    async with opened(make_plane(clock)) as plane:
-        for number in range(KEPT + 3):
-            job = await plane.jobs.serve(cpu_model(f"m{number}"), None, actor="ana")
-            await plane.jobs.cancel(job.id, actor="ana")
-        assert len(plane.jobs.all()) == KEPT
-        assert plane.jobs.all() == await plane.store.jobs()
-
-
-async def test_a_follower_of_jobs_is_told_of_each_step_and_of_progress(
-    plane: Plane, clock: FakeClock
-) -> None:
-    agent = Node("n1")
-    await agent.connect(plane.agents)
-    job = await serve(plane)
-    listing = plane.feed.listing([JOBS])
-    assert [change.id for change in listing.changes] == [job.id]
-    with plane.feed.follow([JOBS]) as follower:
-        await anext(follower)
-        agent.fetched = 40
-        await pass_time(clock, 1.5, [agent], every=0.5)
-        batch = await anext(follower)
-    record = only(batch.changes).record
-    assert isinstance(record, JsonChange)
-    told = json.loads(record.value)
-    assert told["steps"][2]["progress"]["done"] == 40
-
-
-async def test_the_store_is_told_of_steps_at_once_and_of_progress_now_and_then(
-    plane: Plane, clock: FakeClock
-) -> None:
-    agent = Node("n1")
-    await agent.connect(plane.agents)
-    job = await serve(plane)
-    puts = Counted(plane.store)
-    plane.jobs._store = puts  # type: ignore[assignment]
-    for done in range(30):
-        agent.fetched = done
-        await pass_time(clock, 1, [agent], every=1)
-    assert step(plane, job, "fetch").progress.done == 29
-    assert 2 <= puts.jobs <= 4
-    agent.fetched = 100
-    await pass_time(clock, 3, [agent], every=1)
-    assert (await plane.store.job(job.id)).state == DONE
-
-
-class Counted:
-    """A store that counts the jobs that are put."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self.jobs = 0
-
-    async def put_job(self, job: Job) -> None:
-        self.jobs += 1
-        await self._store.put_job(job)
-
-
-# -- another leader --------------------------------------------------------------------------
-
-
-@pytest.fixture
-async def heads(clock: FakeClock) -> AsyncIterator[tuple[Head, Head]]:
-    memory = Memory(clock)
-    async with AsyncExitStack() as stack:
-        first, second = Head(memory, clock, 1), Head(memory, clock, 2)
-        for head in (first, second):
-            stack.push_async_callback(head.kill)
-            await head.start()
-        yield first, second
-
-
-async def test_a_leader_killed_in_the_middle_of_a_fetch_is_followed_by_one_that_goes_on(
-    heads: tuple[Head, Head], clock: FakeClock
-) -> None:
-    first, second = heads
-    agent = Node("n1")
-    await agent.connect(first.plane.agents)
-    job = await serve(first.plane)
-    agent.fetched = 40
-    await pass_time(clock, 2, [agent], every=1)
-    assert at(first.plane, job) == "fetch"
-    await first.kill()
-    await agent.sever()
-    await until(clock, second)
-    assert at(second.plane, job) == "fetch"
-    asked = len(agent.requests(FetchWeights))
-    await pass_time(clock, 3, every=1)
-    assert "n1 has no stream" in step(second.plane, job, "fetch").reason
-    await agent.connect(second.plane.agents)
-    agent.fetched = 70
-    await pass_time(clock, 2, [agent], every=1)
-    assert step(second.plane, job, "fetch").progress.done == 70
-    later = agent.requests(FetchWeights)[asked:]
-    assert later
-    assert not any(one.check_only for one in later if isinstance(one, FetchWeights))
-    assert second.plane.catalog.entries() == ()
-    agent.fetched = 100
-    await pass_time(clock, 30, [agent], every=1)
-    assert second.plane.jobs.get(job.id).state == DONE
-    assert [entry.version for entry in second.plane.catalog.entries()] == [1]
-
-
-async def test_a_standby_shows_jobs_and_changes_none(
-    heads: tuple[Head, Head], clock: FakeClock
-) -> None:
-    first, second = heads
-    agent = Node("n1")
-    await agent.connect(first.plane.agents)
-    job = await serve(first.plane)
-    await pass_time(clock, 15, [agent], every=1)
-    assert [one.id for one in second.plane.jobs.all()] == [job.id]
-    with pytest.raises(Refused, match="cp-1 leads"):
-        await second.plane.jobs.cancel(job.id, actor="eve")
-    assert second.plane.jobs.get(job.id).state == RUNNING
-    with pytest.raises(Refused, match="cp-1 leads"):
-        await second.plane.jobs.serve(cpu_model("other"), None, actor="eve")
-    assert isinstance(second.plane.jobs, Jobs)

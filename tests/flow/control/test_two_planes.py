@@ -1,14 +1,10 @@
 """Two control planes over one store: one leads, the other stands by and takes over."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
-
 import httpx
 import msgspec
 import pytest
 
-from llmgw.base.errors import Refused, Unreachable
+from llmgw.base.errors import Refused
 from llmgw.control.api.app import build
 from llmgw.control.asking import StaleTerm
 from llmgw.control.leader import TTL
@@ -20,66 +16,11 @@ from llmgw.model.gateway import GatewayRegister
 from llmgw.model.keys import ADMIN
 from llmgw.model.link import GatewayControl, GatewayMessage, Goodbye
 from llmgw.model.node import READY
-from llmgw.store.memory import Memory, MemoryStore
-from tests.fakes.clock import FakeClock, settle
+from tests.fakes.clock import settle
 from tests.fakes.peer import MemoryStream, identity
-from tests.fakes.planes import cpu_model, make_plane, pass_time
+from tests.fakes.planes import cpu_model, pass_time
 from tests.fakes.scripted_agent import FakeAgent
-
-STEP = TTL / 10
-
-
-class Head:
-    """One control plane, which can be cut off from the store and killed."""
-
-    def __init__(self, memory: Memory, clock: FakeClock, number: int) -> None:
-        self.away = False
-        self.clock = clock
-        store = MemoryStore(memory, reach=self._reach)
-        self.plane = make_plane(clock, store, seed=number, server_id=f"cp-{number}")
-        self.task: asyncio.Task[None] | None = None
-
-    async def start(self) -> None:
-        await self.plane.open()
-        self.task = asyncio.create_task(self.plane.run())
-        await settle()
-
-    async def kill(self) -> None:
-        """End it as SIGKILL does: nothing is released and nobody is told."""
-        if self.task is not None:
-            self.task.cancel()
-            await asyncio.gather(self.task, return_exceptions=True)
-
-    def _reach(self) -> None:
-        if self.away:
-            raise Unreachable("no way to the store")
-
-    def events(self) -> list[str]:
-        return [event.words for event in self.plane.events.recent() if event.kind == "server"]
-
-
-@pytest.fixture
-def memory(clock: FakeClock) -> Memory:
-    return Memory(clock)
-
-
-@pytest.fixture
-async def heads(memory: Memory, clock: FakeClock) -> AsyncIterator[tuple[Head, Head]]:
-    async with AsyncExitStack() as stack:
-        first, second = Head(memory, clock, 1), Head(memory, clock, 2)
-        for head in (first, second):
-            stack.push_async_callback(head.kill)
-            await head.start()
-        yield first, second
-
-
-async def until(clock: FakeClock, head: Head, limit: float = 2 * TTL) -> float:
-    """Let time pass until a control plane leads; return how much did."""
-    began = clock.monotonic()
-    while not head.plane.leader:
-        assert clock.monotonic() - began < limit, "it does not lead"
-        await clock.advance(STEP)
-    return clock.monotonic() - began
+from tests.flow.control.heads import STEP, Head, until
 
 
 def goodbyes(agent: FakeAgent) -> list[Goodbye]:

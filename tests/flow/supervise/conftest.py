@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from llmgw_agent.engines.programs import Program
+from llmgw_agent.engines.program import Program
 from tests.agents import RealNode
 
 

@@ -15,7 +15,7 @@ from llmgw.model.settings import LLAMACPP_DEFAULT
 from llmgw.model.shard import Progress
 from llmgw_agent.engines.install_side import Install, bring, installer
 from llmgw_agent.engines.llamacpp import LlamaCpp
-from llmgw_agent.engines.programs import Program
+from llmgw_agent.engines.program import Program
 from llmgw_agent.host.machine import Machine
 from llmgw_agent.parse.build_features import read_features
 from tests.real.conftest import Llama

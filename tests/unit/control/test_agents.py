@@ -1,34 +1,19 @@
-"""Agents' streams: who may speak, two machines with one id, asking and its four ends, renewal."""
-
-import asyncio
+"""Agents' streams: who may speak, two machines with one id, renewal, removal."""
 
 import pytest
 
-from llmgw.base.errors import Conflict, NotFound, Refused, TimedOut, Unreachable
+from llmgw.base.errors import Refused
 from llmgw.control.plane import Plane
 from llmgw.link.enrol import make_key_and_csr
-from llmgw.model.commands import (
-    ApplySettings,
-    CancelRequest,
-    Declined,
-    LogLines,
-    LogsRead,
-    ReadLogs,
-    RemoveWeights,
-    Reply,
-    StopShard,
-)
+from llmgw.model.commands import LogsRead, ReadLogs
 from llmgw.model.link import AgentMessage, CertificateRequest
-from llmgw.model.node import READY, Heartbeat
-from llmgw.model.settings import LinkSettings
+from llmgw.model.node import Heartbeat
 from llmgw.store.interface import Lease
 from tests.fakes.clock import FakeClock, settle
 from tests.fakes.memory_store import MemoryStore
 from tests.fakes.peer import MemoryStream, identity
-from tests.fakes.planes import cpu_model, make_plane, opened, pass_time, running, spec_of
+from tests.fakes.planes import cpu_model, health, make_plane, opened, pass_time, running, spec_of
 from tests.fakes.scripted_agent import FakeAgent
-
-STOP = StopShard(replica="tiny-aaa111")
 
 
 @pytest.fixture
@@ -39,12 +24,6 @@ def store() -> MemoryStore:
 @pytest.fixture
 def plane(clock: FakeClock, store: MemoryStore) -> Plane:
     return make_plane(clock, store)
-
-
-def health(plane: Plane, node: str) -> tuple[str, ...]:
-    known = plane.fleet.node(node)
-    assert known is not None
-    return known.health
 
 
 # Who may speak.
@@ -330,253 +309,3 @@ async def test_a_request_carries_term_id_and_deadline_and_gets_its_answer(plane:
         await plane.agents.ask("n1", ReadLogs(lines=1), deadline=3.0)
         assert agent.commands[-1].deadline == 3.0
         assert agent.commands[-1].id != command.id
-
-
-async def test_an_unknown_node_is_not_found_and_a_gone_one_unreachable(
-    plane: Plane, clock: FakeClock
-) -> None:
-    async with opened(plane):
-        with pytest.raises(NotFound, match="no node 'n1'"):
-            await plane.agents.ask("n1", STOP)
-        agent = FakeAgent("n1")
-        await agent.connect(plane.agents)
-        await agent.sever()
-        await clock.advance(20)
-        with pytest.raises(Unreachable, match=r"n1 has no stream .* last heard 20s ago"):
-            await plane.agents.ask("n1", STOP)
-
-
-async def test_a_request_is_not_sent_to_an_agent_that_does_not_list_its_feature(
-    plane: Plane,
-) -> None:
-    async with opened(plane):
-        agent = FakeAgent("n1")
-        agent.version = "0.0.9"
-        await agent.connect(plane.agents)
-        with pytest.raises(Refused) as refused:
-            await plane.agents.ask("n1", RemoveWeights(names=("a", "b")))
-        assert refused.value.message == (
-            "n1 runs llmgw 0.0.9, which can't remove 2 sets of weights: "
-            "llmgw 0.2.0 has 'remove_weights'"
-        )
-        assert agent.commands == []
-
-
-async def test_an_agent_that_cannot_say_its_features_is_asked_nothing(plane: Plane) -> None:
-    async with opened(plane):
-        agent = FakeAgent("n1", features=None)
-        await agent.connect(plane.agents)
-        with pytest.raises(Refused):
-            await plane.agents.ask("n1", STOP)
-        assert agent.commands == []
-
-
-async def test_an_agent_that_does_not_answer_is_stuck_until_it_answers_anything(
-    plane: Plane, clock: FakeClock
-) -> None:
-    async with opened(plane):
-        agent = FakeAgent("n1")
-        agent.silent = True
-        await agent.connect(plane.agents)
-        asking = asyncio.ensure_future(plane.agents.ask("n1", STOP))
-        await clock.advance(9.9)
-        assert not asking.done()
-        await clock.advance(0.2)
-        with pytest.raises(TimedOut) as stuck:
-            await asking
-        assert stuck.value.message == (
-            "n1 (llmgw 0.1.0) is stuck: asked to stop tiny-aaa111/0 10s ago, no answer"
-        )
-        assert health(plane, "n1") == ("is stuck (llmgw 0.1.0): does not answer requests",)
-        agent.say(reply=Reply(id=agent.commands[-1].id, answer=None))
-        await settle()
-        assert health(plane, "n1") == ()
-
-
-async def test_a_request_ends_with_its_stream(plane: Plane) -> None:
-    async with opened(plane):
-        agent = FakeAgent("n1")
-        agent.silent = True
-        await agent.connect(plane.agents)
-        asking = asyncio.ensure_future(plane.agents.ask("n1", STOP))
-        await settle()
-        await agent.sever()
-        with pytest.raises(Unreachable, match="the stream of n1 ended before it could stop"):
-            await asking
-
-
-async def test_an_answer_of_another_stream_does_not_count(plane: Plane, clock: FakeClock) -> None:
-    async with opened(plane):
-        one, other = FakeAgent("n1"), FakeAgent("n2")
-        one.silent = True
-        await one.connect(plane.agents)
-        await other.connect(plane.agents)
-        asking = asyncio.ensure_future(plane.agents.ask("n1", STOP))
-        await settle()
-        other.say(reply=Reply(id=one.commands[-1].id, answer=Declined(words="no")))
-        await clock.advance(11)
-        with pytest.raises(TimedOut):
-            await asking
-
-
-async def test_a_refusal_comes_in_the_nodes_own_words(plane: Plane) -> None:
-    async with opened(plane):
-        agent = FakeAgent("n1")
-        await agent.connect(plane.agents)
-        agent.declines = Declined(words="no such shard", not_found=True)
-        with pytest.raises(NotFound, match="n1: no such shard"):
-            await plane.agents.ask("n1", STOP)
-        agent.declines = Declined(words="the disk is full", hint="free some")
-        with pytest.raises(Refused, match="n1: the disk is full") as refused:
-            await plane.agents.ask("n1", STOP)
-        assert refused.value.hint == "free some"
-
-
-async def test_a_stale_term_is_raised_above_the_one_that_the_agent_knows(plane: Plane) -> None:
-    async with opened(plane):
-        agent = FakeAgent("n1")
-        await agent.connect(plane.agents)
-        agent.declines = Declined(words="stale", stale_term=9)
-        with pytest.raises(Refused, match="knows a newer leader"):
-            await plane.agents.ask("n1", STOP)
-        assert plane.term == 10
-        agent.declines = None
-        await plane.agents.ask("n1", STOP)
-        assert agent.commands[-1].term == 10
-
-
-async def test_a_control_plane_that_does_not_lead_commands_nobody(plane: Plane) -> None:
-    async with opened(plane):
-        agent = FakeAgent("n1")
-        await agent.connect(plane.agents)
-        plane.leadership.resign()
-        with pytest.raises(Refused, match="does not lead"):
-            await plane.agents.ask("n1", STOP)
-        assert agent.commands == []
-
-
-# Logs.
-
-
-async def test_a_log_is_followed_until_the_reader_stops(plane: Plane) -> None:
-    async with opened(plane):
-        agent = FakeAgent("n1")
-        await agent.connect(plane.agents)
-        following = plane.agents.follow_logs("n1", lines=1)
-        assert (await anext(following)).lines == ("second line",)
-        agent.follows("third line", dropped=2)
-        assert (await anext(following)).lines == ("third line",)
-        request = agent.commands[-1].id
-        await following.aclose()
-        assert agent.requests(CancelRequest) == [CancelRequest(request=request)]
-        agent.say(log_lines=LogLines(request=request, lines=("nobody reads this",)))
-        await settle()
-        assert plane.agents.connected("n1")
-
-
-async def test_a_slow_reader_of_a_log_loses_the_oldest_lines_and_is_told_how_many(
-    plane: Plane,
-) -> None:
-    async with opened(plane):
-        agent = FakeAgent("n1")
-        await agent.connect(plane.agents)
-        following = plane.agents.follow_logs("n1")
-        await anext(following)
-        for number in range(2500):
-            agent.follows(f"line {number}")
-        await settle()
-        piece = await anext(following)
-        assert (len(piece.lines), piece.dropped, piece.lines[-1]) == (2000, 500, "line 2499")
-
-
-async def test_following_ends_with_the_stream(plane: Plane) -> None:
-    async with opened(plane):
-        agent = FakeAgent("n1")
-        await agent.connect(plane.agents)
-        following = plane.agents.follow_logs("n1")
-        await anext(following)
-        await agent.sever()
-        with pytest.raises(Unreachable, match="the stream of n1 ended"):
-            await anext(following)
-
-
-# Heartbeats and settings.
-
-
-async def test_each_heartbeat_is_answered_with_a_ping(plane: Plane) -> None:
-    async with opened(plane):
-        agent = FakeAgent("n1")
-        await agent.connect(plane.agents)
-        for _ in range(3):
-            agent.beat()
-        await settle()
-        pings = [one.ping.number for one in agent.controls if one.ping is not None]
-        assert pings == [1, 2, 3]
-
-
-async def test_changed_settings_reach_one_node_a_second(plane: Plane, clock: FakeClock) -> None:
-    async with running(plane):
-        agents = [FakeAgent(f"n{number}") for number in range(3)]
-        for agent in agents:
-            await agent.connect(plane.agents)
-        await plane.settings.put("serving.stopped", True, actor="me")
-        await pass_time(clock, 3, agents, every=1)
-        assert [agent.requests(ApplySettings) for agent in agents] == [[], [], []]
-        await plane.settings.put("link.heartbeat_interval", 2.0, actor="me")
-        await settle()
-        counts = []
-        for _ in range(4):
-            counts.append(sum(len(agent.requests(ApplySettings)) for agent in agents))
-            await pass_time(clock, 1, agents, every=1)
-        assert counts == [1, 2, 3, 3]
-        streams = [agent.stream for agent in agents]
-        assert [stream.interval for stream in streams if stream is not None] == [2.0, 2.0, 2.0]
-
-
-async def test_an_agent_that_does_not_answer_keeps_no_other_from_its_settings(
-    plane: Plane, clock: FakeClock
-) -> None:
-    async with running(plane):
-        stuck, old, fine = FakeAgent("a"), FakeAgent("b", features=("shards",)), FakeAgent("c")
-        stuck.silent = True
-        for agent in (stuck, old, fine):
-            await agent.connect(plane.agents)
-        await plane.settings.put("link.heartbeat_interval", 2.0, actor="me")
-        await pass_time(clock, 30, [stuck, old, fine], every=1)
-        assert len(fine.requests(ApplySettings)) == 1
-        assert len(stuck.requests(ApplySettings)) >= 2
-        assert old.requests(ApplySettings) == []
-
-
-async def test_an_agent_learns_the_settings_in_its_welcome(plane: Plane) -> None:
-    async with running(plane):
-        await plane.settings.put("link.heartbeat_interval", 1.0, actor="me")
-        agent = FakeAgent("n1")
-        stream = await agent.connect(plane.agents)
-        welcome = agent.welcomes[0]
-        assert (welcome.heartbeat_interval, stream.interval) == (1.0, 1.0)
-        assert welcome.settings is not None
-        assert welcome.settings.version == 1
-        assert welcome.lost_after == LinkSettings().lost_after
-        assert agent.requests(ApplySettings) == []
-
-
-async def test_settings_at_another_version_are_a_conflict(plane: Plane) -> None:
-    async with opened(plane):
-        await plane.settings.put("link.lost_after", 90.0, actor="me")
-        with pytest.raises(Conflict, match="at version 1, not 0"):
-            await plane.settings.put("link.lost_after", 80.0, actor="me", expected=0)
-
-
-async def test_a_store_that_is_away_keeps_no_node_out(
-    plane: Plane, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def away(node: object) -> None:
-        raise Unreachable("the store is away")
-
-    async with opened(plane):
-        monkeypatch.setattr(store, "put_node", away)
-        await FakeAgent("n1").connect(plane.agents)
-        node = plane.fleet.node("n1")
-        assert node is not None
-        assert node.liveness == READY

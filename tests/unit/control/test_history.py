@@ -17,7 +17,8 @@ from llmgw.model.history import DEVICE_MEASURES, NAMES, NODE_MEASURES, Series, V
 from llmgw.model.node import Heartbeat, Node, Sample
 from llmgw.model.work import POWER, SM_ACTIVE
 from tests.fakes.clock import FakeClock
-from tests.fakes.fleets import GB, NOW, RecordedFleet, gpu8
+from tests.fakes.fleet_parts import GB, NOW, RecordedFleet
+from tests.fakes.fleets import gpu8
 from tests.fakes.plane import FakePlane
 from tests.fakes.planes import make_plane, pass_time, running
 from tests.fakes.scripted_agent import FakeAgent

@@ -29,7 +29,7 @@ from llmgw.model.history import (
     Series,
 )
 from llmgw.model.work import POWER, SM_ACTIVE, WorkSource
-from tests.fakes.fleets import NOW
+from tests.fakes.fleet_parts import NOW
 
 URL = "http://prometheus:9090"
 SPAN = ranges.Span(start=1000.0, end=1040.0, step=10.0)

@@ -12,7 +12,7 @@ from llmgw.control.metrics.snapshot import Snapshot
 from llmgw.model.device import Device, DeviceHealth, DeviceSample
 from llmgw.model.node import Heartbeat, Inventory, Node, Sample
 from llmgw.plan.records import Booking, NodeRoom
-from tests.fakes.fleets import NOW
+from tests.fakes.fleet_parts import NOW
 
 BY_NAME = {family.name: family for family in FAMILIES}
 

@@ -15,7 +15,7 @@ from llmgw.model.device import (
 )
 from llmgw_agent.parse.kernel_log import LogReader
 from llmgw_agent.probe.xid_book import XidBook
-from tests.fakes.fleets import NOW
+from tests.fakes.fleet_parts import NOW
 from tests.unit.metrics.scraped import by, named, of_devices, values
 
 AT = ("gpu-01", "3", "u")

@@ -202,7 +202,7 @@ async def test_refusals_are_told_by_the_rule_that_made_them() -> None:
     name = "llmgw_placement_refusals"
     assert values(snapshot, name) == {("qwen3-32b", "memory", "never"): 2}
     assert values(snapshot, "llmgw_replicas_refused")["qwen3-32b",] == 1
-    plane.last_plan = None
+    plane.decisions.forget()
     assert values(gather(plane), name) == {}
     assert values(gather(plane), "llmgw_replicas_refused") == {}
 

@@ -11,7 +11,7 @@ from llmgw.model.fabric import NvlinkDomain, Port, PortCounter, SubnetManager
 from llmgw.model.node import Filesystem, Host, Inventory, ProbeState, Sensor, WeightsHeld
 from llmgw.model.shard import ShardUse
 from llmgw.plan.records import Booking, NodeRoom
-from tests.fakes.fleets import GB, NOW
+from tests.fakes.fleet_parts import GB, NOW
 from tests.unit.metrics.scraped import (
     beat,
     by,

@@ -14,7 +14,7 @@ from llmgw.plan.records import Booking, NodeRoom
 from llmgw_tui.draw import capacity
 from llmgw_tui.draw.devices import device_state
 from llmgw_tui.draw.seen import NodeSeen
-from tests.fakes.fleets import NOW
+from tests.fakes.fleet_parts import NOW
 
 KIND = "h100-80g"
 STRANGER = ForeignProcess(pid=7, command="python train.py")

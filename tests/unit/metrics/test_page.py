@@ -20,7 +20,8 @@ from llmgw.model.gateway import ModelTraffic
 from llmgw.model.node import Heartbeat, Inventory, Node, Sample
 from llmgw.plan.records import NodeRoom
 from tests import snapshots
-from tests.fakes.fleets import FLEETS, NOW
+from tests.fakes.fleet_parts import NOW
+from tests.fakes.fleets import FLEETS
 from tests.fakes.plane import FakePlane
 from tests.fakes.whole_scrape import whole_scrape
 from tests.unit.metrics.scraped import BY_NAME, EMPTY, beat, named, of_node, parsed, room, seen

@@ -14,7 +14,8 @@ from llmgw.control.metrics.families import FAMILIES
 from llmgw.control.metrics.page import Page
 from llmgw.control.metrics.snapshot import Snapshot
 from tests.fakes.clock import FakeClock, settle
-from tests.fakes.fleets import NOW, many
+from tests.fakes.fleet_parts import NOW
+from tests.fakes.fleets import many
 from tests.fakes.plane import FakePlane
 
 

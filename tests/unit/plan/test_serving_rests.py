@@ -7,7 +7,7 @@ from llmgw.model.catalog import Model, Profile, Scaling
 from llmgw.model.jobs import DONE, SKIPPED
 from llmgw.plan.records import Want
 from llmgw.plan.serving.records import CHECK, PLACE, READY, Seen
-from tests.unit.plan.test_serving import MODEL, Going, a_plan, entry, replicas
+from tests.unit.plan.serving_job import MODEL, Going, a_plan, entry, replicas
 
 ON_DEMAND = msgspec.structs.replace(
     MODEL, profiles=(Profile(engine="llamacpp", replicas=0, max_replicas=1),)

@@ -12,7 +12,7 @@ from llmgw.model.shard import Rendezvous, ShardSpec
 from llmgw_agent.engines.adapter import Launch
 from llmgw_agent.engines.llamacpp import LlamaCpp
 from llmgw_agent.engines.llamacpp_arguments import refusal
-from llmgw_agent.engines.programs import Program
+from llmgw_agent.engines.program import Program
 from llmgw_agent.parse.llamacpp_help import read_options
 from llmgw_agent.parse.llamacpp_log import read_compute
 

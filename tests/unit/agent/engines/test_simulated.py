@@ -7,7 +7,7 @@ import pytest
 from llmgw.base.secrets import Secret
 from llmgw.model.shard import ShardSpec
 from llmgw_agent.engines.adapter import Launch
-from llmgw_agent.engines.programs import Program
+from llmgw_agent.engines.program import Program
 from llmgw_agent.engines.simulated import Simulated
 from llmgw_agent.engines.simulated_server.arguments import (
     ArgumentsWrong,

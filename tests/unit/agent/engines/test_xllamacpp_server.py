@@ -8,7 +8,7 @@ import pytest
 from llmgw.base.secrets import Secret
 from llmgw_agent.engines.adapter import Launch
 from llmgw_agent.engines.llamacpp import LlamaCpp
-from llmgw_agent.engines.programs import Program
+from llmgw_agent.engines.program import Program
 from llmgw_agent.engines.xllamacpp_server import main, parameters, parser
 from llmgw_agent.parse.llamacpp_causes import cause_of
 from llmgw_agent.parse.llamacpp_help import read_options

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from llmgw_agent.engines.programs import Program
+from llmgw_agent.engines.program import Program
 from tests.fakes.node import KEY, FakeNode, port_of, shard_spec
 
 START = ("/usr/bin/python3", "-I", "-S", "-B", "/agent/xllamacpp_server.py", "/engines/packages")
