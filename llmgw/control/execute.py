@@ -165,7 +165,8 @@ class Executor:
         match step:
             case DrainReplica() | EvictReplica() | PreemptReplica():
                 self._note_way(step)
-                self._fleet.shards.draining(step.replica, step.words)
+                rolled = isinstance(step, DrainReplica) and step.for_successor
+                self._fleet.shards.draining(step.replica, step.words, for_successor=rolled)
                 self._on_drain()
             case StartReplica():
                 self._fleet.shards.begin(step)

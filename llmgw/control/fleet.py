@@ -144,6 +144,7 @@ class Fleet:
             settled=self._settled(waiting_for),
             waiting_for=waiting_for,
             drains=self.drains(),
+            successors=self.shards.given_up.successors(),
             loads=self.loads(),
             demands=self._loads.demands(),
             mass_loss=self.losses.now,

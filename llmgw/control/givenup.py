@@ -11,8 +11,14 @@ SENT = 0.5
 changed each 0.25 s."""
 
 
+PLACE_KEPT = 60.0
+"""Seconds after the end of an outdated replica in which no equal gets the place that it left to its
+successor: the next plans start it there."""
+
 Shard = tuple[str, int]
 """Node and rank."""
+Profile = tuple[str, str]
+"""Model and profile."""
 
 
 @dataclass(slots=True)
@@ -25,6 +31,8 @@ class _Given:
     """When nodes were last told to stop its shards, as far as that may still be carried out."""
     ordered: bool = False
     """They were told at least once."""
+    successor: Profile | None = None
+    """Of what is to have its place; None: of nobody, or it was started already."""
 
 
 class GivenUp:
@@ -33,12 +41,20 @@ class GivenUp:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._given: dict[str, _Given] = {}
+        self._left: list[tuple[Profile, float]] = []
+        """Whose successor has not begun, of those that are gone, and when they went; in order."""
 
-    def add(self, replica: str, words: str) -> bool:
-        """Give a replica up; return whether that is new."""
+    def add(self, replica: str, words: str, successor: Profile | None = None) -> bool:
+        """Give a replica up; return whether that is new.
+
+        Args:
+            replica: its id.
+            words: why.
+            successor: model and profile of what is to have its place; None: whatever comes first.
+        """
         if replica in self._given:
             return False
-        self._given[replica] = _Given(words, self._clock.monotonic())
+        self._given[replica] = _Given(words, self._clock.monotonic(), successor=successor)
         return True
 
     def told(self, replica: str, shards: Collection[Shard]) -> bool:
@@ -64,7 +80,31 @@ class GivenUp:
 
     def gone(self, replica: str) -> None:
         """Forget a replica of which nothing is left."""
+        given = self._given.pop(replica, None)
+        if given is not None and given.successor is not None:
+            self._left.append((given.successor, self._clock.monotonic()))
+
+    def goes_on(self, replica: str) -> None:
+        """Forget that a replica was given up."""
         self._given.pop(replica, None)
+
+    def begins(self, profile: Profile) -> None:
+        """Note that a replica is started: it is a successor where one is awaited."""
+        for at, (successor, _) in enumerate(self._left):
+            if successor == profile:
+                del self._left[at]
+                return
+        for one in self._given.values():
+            if one.successor == profile:
+                one.successor = None
+                return
+
+    def successors(self) -> tuple[Profile, ...]:
+        """Return model and profile of each successor that has not begun."""
+        now = self._clock.monotonic()
+        self._left = [one for one in self._left if now - one[1] < PLACE_KEPT]
+        goes = (one.successor for one in self._given.values() if one.successor is not None)
+        return tuple(sorted((*goes, *(successor for successor, _ in self._left))))
 
     def words(self, replica: str) -> str | None:
         """Return why a replica is given up; None when it is not."""

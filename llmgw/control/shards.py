@@ -164,6 +164,7 @@ class Shards:
             )
         if len(step.shards) > 1:
             self._several.add(step.replica)
+        self.given_up.begins((step.model, step.profile))
         self._changed((step.replica,))
 
     def accepted(self, replica: str, rank: int) -> None:
@@ -183,14 +184,19 @@ class Shards:
             self._events.failed_start(pending.spec.model, pending.node, replica, words)
         self._changed((replica,))
 
-    def draining(self, replica: str, words: str) -> None:
-        """Note that a replica is given up: it leaves the routes and goes on with what it serves."""
-        if self._there(replica) and self.given_up.add(replica, words):
+    def draining(self, replica: str, words: str, *, for_successor: bool = False) -> None:
+        """Note that a replica is given up: it leaves the routes and goes on with what it serves.
+
+        `for_successor`: another one of its profile is to have its place.
+        """
+        known = self.replica(replica) if for_successor else None
+        successor = (known.model or "", known.profile or "") if known is not None else None
+        if self._there(replica) and self.given_up.add(replica, words, successor):
             self._changed((replica,))
 
     def going_on(self, replica: str) -> None:
         """Note that a replica that was given up goes on: it returns to the routes."""
-        self.given_up.gone(replica)
+        self.given_up.goes_on(replica)
         self._changed((replica,))
 
     def stopping(self, replica: str, words: str, shards: Collection[Told]) -> None:

@@ -18,6 +18,9 @@ class Claim:
     """They are no more than the least that it may have."""
     rests: bool = False
     """A request starts it, and none came lately: what is asked for or always runs is met before."""
+    due: bool = False
+    """They are no more than it had before some gave up their places for their successors: no equal
+    gets those in between."""
 
     @property
     def key(self) -> Key:
@@ -25,14 +28,14 @@ class Claim:
         return (self.found.model.name, self.found.profile.name)
 
     @property
-    def order(self) -> tuple[int, bool, bool]:
+    def order(self) -> tuple[int, bool, bool, bool]:
         """Return what is met first; of equals the first by name."""
-        return (-self.found.profile.priority, not self.least, self.rests)
+        return (-self.found.profile.priority, not self.due, not self.least, self.rests)
 
     @property
     def all_there(self) -> bool:
         """Say whether nothing of its profile is missing once it is met."""
-        return self.target == self.found.wanted
+        return self.target == self.found.wanted and not self.due
 
     @property
     def rolls(self) -> bool:
@@ -40,6 +43,8 @@ class Claim:
 
         One on a draining node is none of the least any more: without it the profile may lack that.
         """
+        if self.due:
+            return False
         lacks = len(self.found.good) < least_of(self.found)
         return self.least == (self.found.drained and lacks)
 
@@ -51,11 +56,15 @@ def claims(groups: Sequence[Group], asked: Collection[str]) -> list[Claim]:
         groups: all profiles.
         asked: models of which something is asked.
     """
-    found = []
+    found: list[Claim] = []
     for one in groups:
         rests = on_demand(one.profile) and one.model.name not in asked
-        found.append(Claim(one, least_of(one), least=True, rests=rests))
-        found.append(Claim(one, one.wanted, least=False, rests=rests))
+        had = min(one.wanted, one.present + one.due)
+        for target, due in ((had, True), (one.wanted, False)):
+            if due <= bool(one.due):
+                floor = min(target, least_of(one))
+                found.append(Claim(one, floor, least=True, rests=rests, due=due))
+                found.append(Claim(one, target, least=False, rests=rests, due=due))
     return sorted(found, key=lambda one: one.order)
 
 

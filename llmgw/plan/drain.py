@@ -15,10 +15,9 @@ holds it), it may hang for ever: from `HANGS_AFTER` beyond the limit on it is no
 it holds stays held; others are placed, and give way, as if it were there for good.
 """
 
-from collections.abc import Iterable
-
 from llmgw.base.units import show_seconds
-from llmgw.plan.records import Drain, Load
+from llmgw.model.shard import FAILED, STOPPED
+from llmgw.plan.records import Drain, Load, Observed
 from llmgw.plan.words import counted
 
 LEAST = 1.5
@@ -30,15 +29,24 @@ HANGS_AFTER = 300.0
 for. By the limit it was told at the latest, so that it is at least so long ago."""
 
 
-def hanging(drains: Iterable[Drain], limit: float) -> frozenset[str]:
+def hanging(observed: Observed, limit: float) -> frozenset[str]:
     """Return the replicas that were told to stop long ago and do not end.
 
+    What failed stays in the books for a while after its end, so that people see why: it hangs no
+    more.
+
     Args:
-        drains: all of them.
+        observed: the fleet.
         limit: seconds after which a replica that drains is stopped whatever it does.
     """
     long = limit + HANGS_AFTER
-    return frozenset(one.replica for one in drains if one.told_before and one.lasts >= long)
+    there = {
+        replica.id
+        for replica in observed.replicas
+        if any(shard.state not in {FAILED, STOPPED} for shard in replica.shards)
+    }
+    told = (one.replica for one in observed.drains if one.told_before and one.lasts >= long)
+    return frozenset(told) & there
 
 
 def may_stop(drain: Drain, load: Load | None, limit: float) -> str | None:

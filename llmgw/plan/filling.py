@@ -280,7 +280,7 @@ class _Meeting:
     def _make_room(self) -> bool:
         """Let as few outdated ones go as make room for one successor, where only that helps."""
         leaving, held = self._places.room.leaving, self._held
-        failed = {**held.waiting, **held.passed_over}
+        failed = {**held.waiting, **held.spared}  # as for anybody else who would go
         hang = {shard.node for one in self._found.hang for shard in one.replica.shards}
         there = outdated(self._found, leaving, failed.keys() | hang)
         goes = any(one.replica.id in leaving for one in self._found.old)
@@ -320,9 +320,9 @@ class _Meeting:
             if for_good and self._patient:
                 words = f"{refusal.words}; {self._held.patience}"
                 refusal = msgspec.structs.replace(refusal, words=words)
-            self._places.refusals.append(refusal)
+            self._places.refuse(refusal)
         elif self._waits is not None:
-            self._places.refusals.append(self._waits)
+            self._places.refuse(self._waits)
         self._book_later()
 
     def _find(self, room: Room, *, past: bool = False) -> Placement | None:

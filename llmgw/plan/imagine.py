@@ -1,6 +1,6 @@
 """What the fleet would be once a plan is carried out and all went well: for asking `what if`."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import msgspec
 
@@ -57,12 +57,21 @@ def carried_out(observed: Observed, plan: Plan) -> Observed:
     )
 
 
-def given_up(observed: Observed, replicas: Collection[str]) -> Observed:
-    """Return the fleet a moment after some replicas were given up: they drain."""
+def given_up(
+    observed: Observed, replicas: Collection[str], rolled: Iterable[tuple[str, str]] = ()
+) -> Observed:
+    """Return the fleet a moment after some replicas were given up: they drain.
+
+    Args:
+        observed: the fleet before.
+        replicas: their ids.
+        rolled: model and profile of each that goes for its successor.
+    """
     fresh = tuple(Drain(replica=name, words="", lasts=0.0) for name in sorted(replicas))
     return msgspec.structs.replace(
         observed,
         drains=(*observed.drains, *fresh),
+        successors=(*observed.successors, *rolled),
         replicas=tuple(
             msgspec.structs.replace(one, state=DRAINING) if one.id in replicas else one
             for one in observed.replicas

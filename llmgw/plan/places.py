@@ -132,6 +132,15 @@ class Places:
         words = f"{why}; {nodes} scores best ({scores})"
         self.starts.append(start(replica, wanted, found.fingerprint, placement, words))
 
+    def refuse(self, refusal: Refusal) -> None:
+        """Say of a profile why a replica of it is not started: once, as it was said first.
+
+        What is found of it later is about the room that is left beside those that wait.
+        """
+        if all((one.model, one.profile) != (refusal.model, refusal.profile)
+               for one in self.refusals):  # fmt: skip
+            self.refusals.append(refusal)
+
     def keep(self, wanted: Request, placement: Placement) -> None:
         """Keep a place from now on for a replica that waits."""
         book(_waiting(wanted), wanted, placement, self.room, waits=True)

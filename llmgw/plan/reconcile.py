@@ -8,8 +8,10 @@ leaves the routes, and is stopped by a later plan when what it has begun is done
 be taken back. What goes is decided here, what is missing in `filling`.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from llmgw.model.catalog import Model, Profile
 from llmgw.model.node import READY
@@ -105,7 +107,8 @@ class _Pass:
             lost_together=lost.nodes if lost is not None else (),
         )
         self.told = {one.replica: frozenset(one.told_shards) for one in observed.drains}
-        self.hanging = hanging(observed.drains, self.desired.settings.reconcile.drain_limit)
+        self.hanging = hanging(observed, self.desired.settings.reconcile.drain_limit)
+        self.due = Counter(observed.successors)
         self.wants = {(one.model, one.profile): one for one in self.desired.wants}
         self._stop_drained()
         self.groups = self._groups()
@@ -121,7 +124,7 @@ class _Pass:
         if lost is not None and lost.blind:
             self.places.refusals += refusals(self.groups, lost)
             return  # what is missing may run where nobody can be asked
-        fill(self.groups, self.places, self._give_up)
+        fill(self.groups, self.places, partial(self._give_up, for_successor=True))
 
     def settled(self) -> "_Pass":
         """Return the pass after which the next plan finds nothing else to do.
@@ -181,7 +184,8 @@ class _Pass:
     ) -> "_Pass":
         """Return the pass that comes next when only these were given up."""
         gone = [step.replica for step in (*given, *drains)]
-        observed = given_up(self.observed, gone)
+        rolled = [to for step, to in given.items() if isinstance(step, DrainReplica)]
+        observed = given_up(self.observed, gone, rolled)
         then = _Pass(self.desired, observed, self.now, self.new_id, denied=denied)
         then.run()
         return then
@@ -267,22 +271,31 @@ class _Pass:
             wanted, why = 0, "the cluster is stopped"
         elif want is not None:
             wanted, why = want.replicas, want.words
-        hangs, nodes = self.hanging, self.nodes
-        found = group(model, profile, replicas, nodes, wanted=wanted, why=why, hanging=hangs)
+        found = group(
+            model,
+            profile,
+            replicas,
+            self.nodes,
+            wanted=wanted,
+            why=why,
+            hanging=self.hanging,
+            due=self.due[key],
+        )
         goes_on = is_blind(self.observed) and not self._stopped
         return nothing_too_many(found) if goes_on else found
 
-    def _give_up(self, one: Standing, words: str) -> None:
+    def _give_up(self, one: Standing, words: str, *, for_successor: bool = False) -> None:
         """Let a replica finish what it serves; stop at once what serves nothing."""
         if one.told and one.ready:
-            self._drain(one.replica, words)
+            self._drain(one.replica, words, for_successor=for_successor)
         elif one.told:
             self._stop_shards(one.replica, words)
 
-    def _drain(self, replica: Replica, words: str) -> None:
+    def _drain(self, replica: Replica, words: str, *, for_successor: bool = False) -> None:
         nodes = [self.nodes.by_id.get(shard.node) for shard in replica.shards]
         if any(node is not None and node.liveness == READY for node in nodes):
-            self.drains.append(DrainReplica(replica=replica.id, words=words))
+            step = DrainReplica(replica=replica.id, words=words, for_successor=for_successor)
+            self.drains.append(step)
 
     def _stop_drained(self) -> None:
         """Stop what was given up and has finished, or had its time."""

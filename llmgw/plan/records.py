@@ -161,6 +161,8 @@ class Observed(Record, frozen=True, kw_only=True):
     waiting_for: tuple[str, ...] = ()
     """Known nodes that have not reported yet."""
     drains: tuple[Drain, ...] = ()
+    successors: tuple[tuple[str, str], ...] = ()
+    """(model, profile) of each outdated replica that goes, or just went, for its successor."""
     loads: tuple[Load, ...] = ()
     demands: tuple[Demand, ...] = ()
     mass_loss: MassLoss | None = None
@@ -230,6 +232,8 @@ class DrainReplica(Record, frozen=True, kw_only=True, tag_field="kind", tag="dra
 
     replica: str
     words: str
+    for_successor: bool = False
+    """It is outdated, and one that is as wanted is to have its place before any equal."""
 
 
 class EvictReplica(Record, frozen=True, kw_only=True, tag_field="kind", tag="evict"):

@@ -62,7 +62,7 @@ def sentence(
             parts.append(f"{verb} " + some(told, f"; {verb} "))
     if refusals:
         parts.append("can't place " + some(_refused(refusals), "; can't place "))
-    hangs = sorted(hanging(observed.drains, desired.settings.reconcile.drain_limit) & where.keys())
+    hangs = sorted(hanging(observed, desired.settings.reconcile.drain_limit))
     if hangs:
         there = [f"{name} on {_nodes(where[name])}" for name in hangs]
         does = "does" if len(hangs) == 1 else "do"

@@ -36,6 +36,8 @@ class Group:
     gone: tuple[Standing, ...]
     hang: tuple[Standing, ...] = ()
     """Those in `leaving` that don't end, so that nobody waits for them."""
+    due: int = 0
+    """How many gave up their places for successors that are not there yet."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -98,6 +100,7 @@ def group(
     wanted: int,
     why: str,
     hanging: Collection[str] = (),
+    due: int = 0,
 ) -> Group:
     """Return a profile's replicas, sorted."""
     print_ = fingerprint(model, profile)
@@ -115,6 +118,7 @@ def group(
         leaving=tuple(one for one in all_ if one.leaving and not one.gone),
         gone=tuple(one for one in all_ if one.gone),
         hang=tuple(one for one in all_ if one.leaving and one.replica.id in hanging),
+        due=due,
     )
 
 

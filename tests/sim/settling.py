@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from llmgw.control.nodes import holds
 from llmgw.control.plane import Plane
 from llmgw.model.shard import FAILED, READY, STOPPED
+from llmgw.plan.backoff import held_back
+from llmgw.plan.records import StartFailure
 from llmgw_agent.supervise.environment import shard_of
 from tests.sim.node import MEMORY_KIB
 from tests.sim.rules import name_of
@@ -50,6 +52,18 @@ def _counts(sim: "Simulation", plane: Plane) -> Iterator[str]:
             passed = plane.passes["reconcile"].last
             said = (passed.sentence or passed.error) if passed is not None else None
             yield f"{there[model]} of {wanted.get(model, 0)} of {model} are there; {said}"
+
+
+def nobody_gives_way(sim: "Simulation") -> bool:
+    """Say whether there is a model that failed so often that nobody gives way to it now."""
+    plane = sim.leader()
+    if plane is None:
+        return False
+    failures: dict[str, list[StartFailure]] = defaultdict(list)
+    for one in plane.fleet.shards.failures.all():
+        failures[one.model].append(one)
+    now = plane.clock.monotonic()
+    return any(held_back(known, now).spared for known in failures.values())
 
 
 def fits_one_more(sim: "Simulation", model: str) -> bool:

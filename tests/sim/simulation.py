@@ -19,6 +19,7 @@ from llmgw.local.sim.network import Network
 from llmgw.local.sim.requests import door
 from llmgw.local.sim.world import World
 from llmgw.model.settings import GatewaySettings, LinkSettings, ReconcileSettings, Settings
+from llmgw.plan.backoff import LONGEST
 from llmgw.store.memory import Memory
 from tests.sim import watch as watching
 from tests.sim.coverage import Coverage
@@ -31,7 +32,7 @@ from tests.sim.paces import paced
 from tests.sim.replays import Replays
 from tests.sim.rules import Violation
 from tests.sim.rules_of_requests import RulesOfRequests
-from tests.sim.settling import not_settled, out_of_place
+from tests.sim.settling import nobody_gives_way, not_settled, out_of_place
 from tests.sim.users import FIRST_BYTE, HELD_FOR, Users
 from tests.sim.watch import Watch
 
@@ -269,11 +270,19 @@ class Simulation:
         return [one for node in self.nodes for one in tuple(node.machine.engines.values())]
 
     async def _settle(self, complaint: str, within: float) -> None:
+        """Wait until all is as it is wanted.
+
+        The time does not run while nobody gives way to a model because it failed too often: that is
+        promised to last. It is at most the longest such time.
+        """
         began, since = self.loop.time(), None
         words: str | None = "not looked yet"
+        patience = LONGEST
         while since is None or self.loop.time() - since < STABLE:
             await self._seconds(1.0)
             words = not_settled(self)
+            if words is not None and patience > 0 and nobody_gives_way(self):
+                began, patience = began + 1.0, patience - 1.0
             if words is not None:
                 since = None
             elif since is None:

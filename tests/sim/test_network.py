@@ -10,7 +10,7 @@ import pytest
 from llmgw.local.sim.disk import Disk
 from llmgw.local.sim.loop import Life, SimLoop
 from llmgw.local.sim.machine import Machine
-from llmgw.local.sim.network import Network
+from llmgw.local.sim.network import End, Network
 from llmgw.local.sim.requests import door
 
 SERVER = ("127.0.1.1", 7442)
@@ -157,6 +157,23 @@ def test_a_cut_way_hangs_new_connections_and_silences_open_ones(loop: SimLoop, n
         network.split("127.1.0.1", SERVER[0])
         assert await task == "hung"
         assert network.links[0].silent == [True, True]
+
+    loop.run_until_complete(main())
+
+
+def test_whoever_closed_reads_nothing_more(loop: SimLoop, network: Network):
+    async def main() -> None:
+        here, there = await connected(loop, network)
+        here.transport.write(b"first")
+        there.transport.write(b"late")
+        end = there.transport
+        assert isinstance(end, End)
+        end.close()
+        end.receive(b"what arrives in the same moment")
+        end.end_here()
+        await asyncio.sleep(1)
+        assert (there.got, there.lost) == (b"", [None])
+        assert here.got == b"late"
 
     loop.run_until_complete(main())
 

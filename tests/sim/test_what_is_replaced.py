@@ -31,6 +31,7 @@ PRODUCT = {
     "llmgw.link.tls",
     "llmgw.pki.authority",
     "llmgw.plan",
+    "llmgw.plan.backoff",
     "llmgw.plan.records",
     "llmgw.store.memory",
     "llmgw_agent.assembly",

@@ -97,8 +97,8 @@ class End(asyncio.Transport):
             self._protocol.connection_lost(error)
 
     def receive(self, data: bytes) -> None:
-        """Hand on what arrived."""
-        if not self.lost:
+        """Hand on what arrived; whoever closed reads nothing more."""
+        if not self._closing:
             receiver = self._protocol
             assert isinstance(receiver, asyncio.Protocol)  # noqa: S101
             receiver.data_received(data)
@@ -121,8 +121,8 @@ class End(asyncio.Transport):
             self._link.send(self._side, EOF)
 
     def end_here(self) -> None:
-        """Tell the protocol that its peer sends nothing more."""
-        if self.lost:
+        """Tell the protocol that its peer sends nothing more; whoever closed does not hear it."""
+        if self._closing:
             return
         receiver = self._protocol
         assert isinstance(receiver, asyncio.Protocol)  # noqa: S101

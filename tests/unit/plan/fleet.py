@@ -126,6 +126,7 @@ class Fleet:
         self.specs: dict[tuple[str, int], ShardSpec] = {}
         self.failures: dict[tuple[str, str], StartFailure] = {}
         self.drains: dict[str, tuple[float, str]] = {}
+        self.successors: list[Key] = []
         self.told_to_stop: set[str] = set()
         self.told_shards: dict[str, set[tuple[str, int]]] = {}
         """Of those in `told_to_stop`, where not all were told."""
@@ -275,6 +276,7 @@ class Fleet:
                 )
                 for name, (since, words) in sorted(self.drains.items())
             ),
+            successors=tuple(sorted(self.successors)),
             loads=tuple(
                 Load(replica=name, in_flight=self.in_flight.get(name, 0)) for name in self.replicas
             ),
@@ -340,6 +342,10 @@ class Fleet:
                     self._start(step)
                 case StopReplica():
                     self._stop(step)
+                case DrainReplica(for_successor=True):
+                    known = self.replicas[step.replica]
+                    self.successors.append((known.model or "", known.profile or ""))
+                    self._drain(step.replica, step.words)
                 case DrainReplica() | EvictReplica() | PreemptReplica():
                     self._drain(step.replica, step.words)
                 case KeepReplica():
@@ -392,6 +398,8 @@ class Fleet:
 
     def _start(self, step: StartReplica) -> None:
         spec = step.shards[0].spec
+        if (step.model, step.profile) in self.successors:
+            self.successors.remove((step.model, step.profile))
         self.specs |= {(step.replica, one.spec.rank): one.spec for one in step.shards}
         self.replicas[step.replica] = Replica(
             id=step.replica,
