@@ -10,6 +10,7 @@ import typer
 
 from llmgw.base.errors import LlmgwError, NotFound, Unreadable, Usage
 from llmgw.cli import session, show
+from llmgw.cli.modelfile import unsound
 from llmgw.cli.options import Format, Output
 from llmgw.cli.output import Column, note, print_data, print_rows, say
 
@@ -113,12 +114,15 @@ def _snapshot(text: bytes | None, shape: "type[Snapshot]") -> "Snapshot":
     if text is None:
         return session.get("/snapshot", shape)
     try:
-        return msgspec.json.decode(text, type=shape)
+        snapshot = msgspec.json.decode(text, type=shape)
     except (msgspec.DecodeError, RecursionError) as error:
         raise Unreadable(
             f"the snapshot can't be read: {error}",
             hint="write one with this version: llmgw simulate --save FILE",
         ) from error
+    if problems := import_module("llmgw.plan.whatif_check").check_snapshot(snapshot):
+        raise unsound("snapshot", problems)
+    return snapshot
 
 
 def _read(file: str) -> bytes:

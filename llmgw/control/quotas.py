@@ -151,6 +151,19 @@ class Quotas:
         self._over = {key: at for key, at in self._over.items() if now - at < OVER}
         return tuple(sorted(self._over))
 
+    def used_of_late(self, key: str) -> QuotaFigures | None:
+        """Return the same, and zeros for a key that rests; None: not known.
+
+        Gateways speak of keys that are used. Of which none speaks, while all that there are are
+        connected and had the time to, nothing was used in any window.
+        """
+        found = self.used(key)
+        every = self._gateways.values()
+        new = self._clock.monotonic() - self._began < SETTLING
+        if found is None and every and not new and all(one.left is None for one in every):
+            return QuotaFigures(**dict.fromkeys(LIMITS, 0))
+        return found
+
     def used(self, key: str) -> QuotaFigures | None:
         """Return what a key used over all gateways; None: no gateway has said anything of it."""
         uses = [one.keys[key].use for one in self._gateways.values() if key in one.keys]

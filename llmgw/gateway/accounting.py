@@ -305,37 +305,51 @@ class Account:
             self._entry.failed += 1
         self._close(status, now)
 
-    def cancelled(self, status: int | None, produced: int, now: float) -> None:
+    def cancelled(
+        self, status: int | None, produced: int, now: float, usage: Usage | None = None
+    ) -> None:
         """Close it: the client left. What was produced is charged.
 
         Args:
             status: what the reply began with; None when it had not begun.
             produced: an estimate of the tokens produced.
             now: monotonic seconds.
+            usage: what the engine had said by then that the request used.
         """
         self._entry.cancelled += 1
         self._meter.client_aborts += 1
-        self._charge_part(status, produced)
+        self._charge_part(status, produced, usage)
         self._close(status, now)
 
-    def ended(self, status: int | None, produced: int, now: float, answered: int) -> None:
+    def ended(
+        self,
+        status: int | None,
+        produced: int,
+        now: float,
+        usage: Usage | None = None,
+        *,
+        answered: int,
+    ) -> None:
         """Close it: an operator ended it. What was produced is charged.
 
         Args:
             status: what the engine's reply began with; None when it had not begun.
             produced: an estimate of the tokens produced.
             now: monotonic seconds.
+            usage: what the engine had said by then that the request used.
             answered: the status that the client got.
         """
         self._entry.cancelled += 1
-        self._charge_part(status, produced)
+        self._charge_part(status, produced, usage)
         self._close(answered, now)
 
-    def broken(self, status: int | None, produced: int, now: float) -> None:
+    def broken(
+        self, status: int | None, produced: int, now: float, usage: Usage | None = None
+    ) -> None:
         """Close it: the engine ended the reply too early; arguments as for `cancelled`."""
         self._entry.failed += 1
         self._meter.engine_aborts += 1
-        self._charge_part(status, produced)
+        self._charge_part(status, produced, usage)
         self._close(status, now)
 
     def refused(self, status: int, now: float) -> None:
@@ -344,14 +358,12 @@ class Account:
             self._entry.failed += 1
         self._close(status, now)
 
-    def _charge_part(self, status: int | None, produced: int) -> None:
+    def _charge_part(self, status: int | None, produced: int, usage: Usage | None) -> None:
         if status is not None and status < 400:
-            self._entry.estimated += 1
-            self._charge_prompt(self._prompt_estimate())
-            self._charge(produced - self._charged)
+            self._settle(usage or Usage(), produced)
 
     def _settle(self, usage: Usage, produced: int) -> int:
-        """Charge a whole reply; return how many tokens it had, estimated if it did not say."""
+        """Charge a reply or what came of it; return its tokens, estimated if it did not say."""
         prompt, completion = usage.prompt_tokens, usage.completion_tokens
         if completion is None and prompt is not None and usage.total_tokens is not None:
             completion = max(0, usage.total_tokens - prompt)

@@ -132,16 +132,22 @@ class _Pass:
         Who gives way is found claim by claim: the last to go may free enough for what the first was
         for, or for a claim that waits or was refused before. So all is decided anew, as the next
         plan would, with those who give way on their way out: who is not needed stays, and nothing
-        is started that would only have to go again.
+        is started that would only have to go again. Where that goes back and forth, as it can when
+        several nodes have to be cleared at once, nobody goes for what it is about.
         """
         given, denied, drains = self.gives_way, frozenset[Key](), self._drained
-        for _ in range(SETTLING):
+        for turn in range(2 * SETTLING):
             then = self._next(given, drains, denied)
             back = {step.replica for step in then.places.keeps}
             drained = [step for step in drains if step.replica not in back]
             stay = {step: to for step, to in given.items() if step.replica not in back}
             if stay != given or then.gives_way or drained != drains:
-                given, drains = stay | then.gives_way, drained
+                anew = stay | then.gives_way
+                if turn >= SETTLING:
+                    denied |= {to for step, to in (given | anew).items()
+                               if (step in given) != (step in anew)}  # fmt: skip
+                    anew = {step: to for step, to in anew.items() if to not in denied}
+                given, drains = anew, drained
             elif (less := self._needed(given, drains, then, denied)) == given:
                 if (
                     given == self.gives_way
@@ -155,7 +161,13 @@ class _Pass:
             else:
                 denied |= {to for step, to in given.items() if step not in less}
                 given = less
-        return self
+        return self._letting_nobody_go(denied | {*self.gives_way.values(), *given.values()})
+
+    def _letting_nobody_go(self, denied: Collection[Key]) -> "_Pass":
+        """Return the pass in which nobody goes for some profiles."""
+        done = _Pass(self.desired, self.observed, self.now, self.new_id, denied=denied)
+        done.run()
+        return done
 
     @property
     def starts(self) -> Sequence[tuple[str, str, tuple[tuple[str, tuple[str, ...]], ...]]]:

@@ -5,7 +5,7 @@ It holds nothing that changes by itself (no ages, no countdowns): it is logged w
 
 from collections.abc import Mapping, Sequence
 
-from llmgw.model.node import READY
+from llmgw.model.node import DRAINING, READY
 from llmgw.model.replica import Replica
 from llmgw.model.shard import FAILED, STOPPED
 from llmgw.model.shard import READY as SHARD_READY
@@ -62,12 +62,35 @@ def sentence(
             parts.append(f"{verb} " + some(told, f"; {verb} "))
     if refusals:
         parts.append("can't place " + some(_refused(refusals), "; can't place "))
+    parts += _not_left(observed, steps, refusals)
     hangs = sorted(hanging(observed, desired.settings.reconcile.drain_limit))
     if hangs:
         there = [f"{name} on {_nodes(where[name])}" for name in hangs]
         does = "does" if len(hangs) == 1 else "do"
         parts.append(f"{some(there)} {does} not end although told to stop: not waited for")
     return "; ".join(parts) or _nothing(desired, observed)
+
+
+def _not_left(observed: Observed, steps: Sequence[Step], refusals: Sequence[Refusal]) -> list[str]:
+    """Return which nodes are to be left, and can't be: what serves there has no other place."""
+    refused = {(one.model, one.profile) for one in refusals}
+    goes = {step.replica for step in steps}
+    parts = []
+    for room in observed.nodes:
+        if room.node.wish != DRAINING:
+            continue
+        stays = [
+            one.id
+            for one in observed.replicas
+            if any(shard.node == room.node.id for shard in one.shards)
+            and one.state == SHARD_READY
+            and one.id not in goes
+            and (one.model, one.profile) in refused
+        ]
+        if stays:
+            has = "has" if len(stays) == 1 else "have"
+            parts.append(f"{room.node.id} can't be left: {some(stays)} {has} no other place")
+    return parts
 
 
 def _refused(refusals: Sequence[Refusal]) -> list[str]:

@@ -20,7 +20,7 @@ from llmgw.cli.output import (
     say,
     table,
 )
-from llmgw.model.live import MOST, LiveRequest, RequestShown
+from llmgw.model.live import MOST, STATES, LiveRequest, RequestShown
 
 HERE = "llmgw.cli.ctl.requests"
 SHOWN = 200
@@ -94,7 +94,7 @@ def list_requests(
 ) -> None:
     """List requests in flight at the gateways, the oldest first."""
     query: dict[str, Any] = {"key": key, "model": model, "replica": replica, "node": node}
-    query |= {"state": state, "limit": limit, "newest": "true" if newest else None}
+    query |= {"state": _state(state), "limit": limit, "newest": "true" if newest else None}
     if watch:
         from llmgw.cli.watching import poll
 
@@ -174,7 +174,7 @@ def cancel(
 
     Each client gets an error with the code `cancelled_by_operator`; what was produced is booked.
     """
-    query = {"key": key, "model": model, "replica": replica, "node": node, "state": state}
+    query = {"key": key, "model": model, "replica": replica, "node": node, "state": _state(state)}
     chosen = {name: value for name, value in query.items() if value is not None}
     if ids and len(ids) > MOST:
         raise Usage(f"at most {MOST} requests are ended at once, not {len(ids)}")
@@ -195,6 +195,13 @@ def cancel(
         if not done["cancelled"] or done["silent"]:
             raise PartlyDone(words, hint="look again: llmgw ctl requests")
         note(words)
+
+
+def _state(name: str | None) -> str | None:
+    """Return a state that there is, or None where none was named."""
+    if name is not None and name not in STATES:
+        raise Usage(f"--state: {name!r} is none of {', '.join(STATES)}")
+    return name
 
 
 def _wanted(ids: list[str] | None, chosen: dict[str, str]) -> list[LiveRequest]:

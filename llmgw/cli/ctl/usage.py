@@ -72,6 +72,7 @@ def usage(
     ] = Printed.TABLE,
 ) -> None:
     """List what was used (tokens), added up by hour or day, key and model."""
+    _check_by(by)
     now = session.now()
     end = now + 1 if until is None else _moment("--until", until, now)
     begin = _moment("--since", since, now)
@@ -115,6 +116,14 @@ def _kept(
         (row for row in rows if key in {None, row.key}), apart
     )
     return found
+
+
+def _check_by(by: str) -> None:
+    wrong = next(
+        (name for name in by.replace(" ", "").split(",") if name not in {"", *APART}), None
+    )
+    if wrong is not None:
+        raise Usage(f"--by: {wrong!r} is none of {', '.join(APART)}")
 
 
 def _moment(option: str, text: str, now: float) -> float:

@@ -18,7 +18,7 @@ async def quotas(call: Call) -> tuple[KeyUse, ...]:
     lent = call.plane.gateways.quotas
     over = frozenset(lent.over())
     return tuple(
-        KeyUse(id=one.id, used=lent.used(one.id), over=one.id in over)
+        KeyUse(id=one.id, used=lent.used_of_late(one.id), over=one.id in over)
         for one in call.plane.keys.all()
         if any(getattr(one, limit) is not None for limit in LIMITS)
     )

@@ -1,6 +1,6 @@
 """What the admin API takes about requests in flight and how they go. It only grows."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -31,7 +31,7 @@ class RequestsQuery(Written, frozen=True, kw_only=True):
     model: Word | None = None
     replica: Word | None = None
     node: Word | None = None
-    state: Word | None = None
+    state: Literal["queued", "connecting", "prefill", "streaming"] | None = None
     gateway: Word | None = None
     limit: Annotated[int, Meta(ge=1, le=MOST)] = 200
     newest: bool = False

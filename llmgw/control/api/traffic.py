@@ -87,7 +87,7 @@ def _standing(
         hour=_spent(row for row in day if row.hour >= hour),
         day=_spent(day),
         last_used=uses.last_used(key) or last_hour,
-        used=plane.gateways.quotas.used(key),
+        used=plane.gateways.quotas.used_of_late(key),
         over=over,
         refused=None if refused is None else refused[0],
         refused_at=None if refused is None else refused[1],

@@ -8,6 +8,7 @@ HELD_MOST = 1 << 20
 """Bytes of one event that are held until it is whole; a longer one is passed on as it comes."""
 
 _END = re.compile(rb"\r?\n\r?\n")
+_LINE = re.compile(rb"^[^:\r\n]", re.MULTILINE)
 _DATA = re.compile(rb"^data: ?(.*?)\r?$", re.MULTILINE)
 _FIELD = b"data:"
 _BLANK = (b"\n\n", b"\n\r\n")
@@ -85,6 +86,9 @@ class EventStream:
         """Count what passed since the last time."""
         data = b"".join(self._uncounted)
         self._uncounted.clear()
+        if data.startswith(b":") or b"\n:" in data:
+            # Some engines keep a connection alive with comments.
+            self._events -= sum(map(_is_comment, _END.split(data)[:-1]))
         self._events += data.count(b"\n\n")
         if b"\r" in data:
             self._events += data.count(b"\n\r\n")
@@ -120,7 +124,8 @@ class EventStream:
             begin = border.end()
             if self._is_hidden(event):
                 continue
-            self._events += 1
+            if not _is_comment(event):
+                self._events += 1
             if _DONE in event:
                 self._other += 1
             kept.append(event)
@@ -139,6 +144,11 @@ class EventStream:
             self.usage = usage
             return self._hide_usage and read.choices == []
         return self._hide_progress and bool(read.prompt_progress)
+
+
+def _is_comment(event: bytes) -> bool:
+    """Say whether an event is nothing but comments, which every client skips."""
+    return event.startswith(b":") and _LINE.search(event) is None
 
 
 def _data_of(event: bytes) -> bytes:

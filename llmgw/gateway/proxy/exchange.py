@@ -9,7 +9,7 @@ from llmgw.gateway.proxy.gathered import CHAT, JSON, GatheredReply
 from llmgw.gateway.proxy.means import Client, Means, Task
 from llmgw.gateway.proxy.replies import Framing, is_event_stream, passed_on
 from llmgw.gateway.proxy.sending import Sending
-from llmgw.gateway.proxy.usage import WholeReply
+from llmgw.gateway.proxy.usage import Usage, WholeReply
 from llmgw.gateway.refusals import Refusal, error_event
 from llmgw.model.live import CONNECTING, PREFILL, STREAMING
 
@@ -106,11 +106,10 @@ class Exchange:
 
     def cancelled(self, refusal: Refusal) -> None:
         """End because an operator says so: what was produced is booked, the client is told."""
-        status, produced, now = self._so_far()
         answered = self._status if self._started else refusal.status
         self._let_go()
         self._account.note_error(refusal.code)
-        self._account.ended(status, produced, now, answered)
+        self._account.ended(*self._so_far(), answered=answered)
         if self._started:
             self._break(refusal.code, refusal.message)
         else:
@@ -369,8 +368,10 @@ class Exchange:
             self._flowing = None
             self._means.streams.discard(self)
 
-    def _so_far(self) -> tuple[int | None, int, float]:
+    def _so_far(self) -> tuple[int | None, int, float, Usage | None]:
+        """Return status, estimated tokens, the time, and what the engine said of its usage."""
         now = self._means.deadlines.now()
         if self._started or (self._is_gathering and self._reply.produced):
-            return self._status, self._reply.produced, now
-        return None, 0, now
+            says = self._reply.usage if self._events or self._is_gathering else None
+            return self._status, self._reply.produced, now, says
+        return None, 0, now, None

@@ -195,7 +195,7 @@ class Turn:
             self._seat.leave()
         now = self._means.deadlines.now()
         self._account.note_error(refusal.code)
-        self._account.ended(None, 0, now, refusal.status)
+        self._account.ended(None, 0, now, answered=refusal.status)
         (self._told or self._client).refuse(refusal, self._task.request_id)
 
     # What the client's connection calls.

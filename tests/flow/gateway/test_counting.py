@@ -191,6 +191,36 @@ async def test_a_reply_that_breaks_is_charged_and_counts_as_failed(gateway, clie
     assert seen.errors == (RefusalCount(code="engine_failed", count=1),)
 
 
+async def test_what_the_engine_said_by_then_counts_of_a_reply_that_breaks(gateway, client, engine):
+    async def breaks(call: Call) -> None:
+        call.begin_stream()
+        for _ in range(5):
+            call.event(chat_chunk({"content": "x"}))
+        call.event(usage_chunk(7, 20))
+        await asyncio.sleep(0.02)
+        call.abort()
+
+    engine.behave = breaks
+    await client.ask(post(chat(stream=True)))
+    (row,) = usage_of(gateway)
+    assert (row.prompt_tokens, row.completion_tokens) == (7, 20)
+    assert (row.failed, row.estimated) == (1, 0)
+
+
+async def test_comments_of_an_engine_are_charged_to_nobody(gateway, client, engine):
+    async def only_comments(call: Call) -> None:
+        call.begin_stream()
+        for _ in range(20):
+            call.chunk(b": still there\n\n")
+        await prefill(call)
+
+    engine.behave = only_comments
+    await client.ask(post(chat(stream=True)), head_only=True)
+    client.close()
+    await wait_until(lambda: usage_of(gateway)[0].cancelled == 1)
+    assert usage_of(gateway)[0].completion_tokens == 0
+
+
 async def test_a_request_that_no_engine_takes_is_counted_by_the_code_of_its_error(
     gateway, client, engine
 ):

@@ -132,6 +132,20 @@ def test_which_requests_has_to_be_said_in_one_way(cluster, argv):
     assert cluster.done == []
 
 
+@pytest.mark.parametrize("command", [(), ("list",), ("cancel", "--yes")])
+def test_a_state_that_there_is_not_is_refused_and_nobody_is_asked(cluster, command):
+    answer = ctl("requests", *command, "--state", "bogus")
+    assert isinstance(answer.exception, Usage)
+    assert "queued, connecting, prefill, streaming" in str(answer.exception)
+    assert (cluster.asked, cluster.done) == ([], [])
+
+
+def test_usage_is_told_apart_by_what_there_is(cluster):
+    answer = ctl("usage", "--by", "hour,weekday")
+    assert isinstance(answer.exception, Usage)
+    assert "weekday" in str(answer.exception)
+
+
 def test_one_that_is_named_and_not_there_ends_none(cluster):
     done = ctl("requests", "cancel", "req-a-1", "req-none", "--yes")
     assert isinstance(done.exception, NotFound)

@@ -1,5 +1,6 @@
 """`llmgw simulate`, on a cluster's answer and on a file."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -83,3 +84,49 @@ def test_a_file_that_is_no_fleet_is_refused(cluster: Cluster, tmp_path: Path, te
     file = tmp_path / "fleet.json"
     file.write_text(text)
     assert isinstance(run("--from-snapshot", str(file)).exception, Unreadable)
+
+
+def changed(snapshot: dict[str, Any], what: str) -> None:
+    """Change something of a fleet so that it can't be one."""
+    profile = snapshot["desired"]["models"][0]["model"]["profiles"][0]
+    observed = snapshot["observed"]
+    match what:
+        case "profile":
+            profile |= {"gpus": -1, "replicas": -3, "nodes": 0, "min_memory_gb": -1}
+        case "too many":
+            profile["replicas"] = 10**9
+        case "model twice":
+            snapshot["desired"]["models"] *= 2
+        case "node twice":
+            observed["nodes"].append(observed["nodes"][0])
+        case "replica twice":
+            observed["replicas"].append(observed["replicas"][0])
+        case "no shards":
+            observed["replicas"][0]["shards"] = []
+        case _:
+            pytest.fail(what)
+
+
+@pytest.mark.parametrize(
+    ("what", "paths"),
+    [
+        ("profile", ("profiles[0].gpus", "profiles[0].replicas", "profiles[0].nodes")),
+        ("too many", ("profiles[0].replicas",)),
+        ("model twice", ("desired.models",)),
+        ("node twice", ("observed.nodes",)),
+        ("replica twice", ("observed.replicas",)),
+        ("no shards", ("observed.replicas[0].shards",)),
+    ],
+)
+def test_a_fleet_that_can_not_be_is_refused_with_all_that_is_wrong(
+    cluster: Cluster, tmp_path: Path, what: str, paths: tuple[str, ...]
+) -> None:
+    file = tmp_path / "fleet.json"
+    assert run("--save", str(file)).exit_code == 0
+    snapshot = json.loads(file.read_bytes())
+    changed(snapshot, what)
+    file.write_text(json.dumps(snapshot))
+    answer = run("--from-snapshot", str(file))
+    assert isinstance(answer.exception, Unreadable), answer.output
+    for path in paths:
+        assert path in answer.output

@@ -231,6 +231,22 @@ def test_what_is_idle_is_forgotten_and_a_key_that_is_removed_too(cluster):
     assert cluster.leader.used("k") is None
 
 
+def test_a_key_that_rests_has_used_nothing_where_everybody_could_say_so(cluster):
+    resting = cluster.leader.used_of_late("k")
+    assert resting == QuotaFigures(
+        requests_per_minute=0, tokens_per_minute=0, tokens_per_day=0, concurrent=0
+    )
+    cluster.ask("g0", 3)
+    cluster.rounds()
+    assert cluster.leader.used_of_late("k") == cluster.leader.used("k") != resting
+    cluster.rounds(80)
+    cluster.leader.left("g1")
+    assert cluster.leader.used_of_late("k") is None, "one of them is away"
+    cluster.leader.forget()
+    cluster.leader.connected("g0")
+    assert cluster.leader.used_of_late("k") is None, "nobody had the time to speak"
+
+
 def test_slices_of_all_keys_that_are_told_apart_go_in_messages_that_the_link_carries():
     figures = QuotaFigures(
         requests_per_minute=2**40, tokens_per_minute=2**40, tokens_per_day=2**40, concurrent=2**40

@@ -53,6 +53,19 @@ def test_events_are_counted_the_same_whatever_parts_they_come_in(cuts):
         assert events.produced == 5
 
 
+@given(cuts, st.sampled_from([b"\n", b"\r\n"]))
+def test_comments_are_no_tokens_whatever_parts_they_come_in(cuts, line):
+    ping, more = b": ping\n\n", b": one\n:two\n\n"
+    commented = b": with a comment\n" + WORD
+    stream = ping * 3 + ROLE + (ping + WORD + more) * 4 + commented + USAGE + more + DONE
+    whole = stream.replace(b"\n", line)
+    for hide in (True, False):
+        events = EventStream(hide_usage=hide)
+        out = b"".join([*(events.feed(part) for part in cut(whole, cuts)), events.rest()])
+        assert events.produced == 5 + (not hide)
+        assert out.count(b": ping") == 7
+
+
 @given(
     st.lists(
         st.sampled_from([ROLE, WORD, USAGE, DONE, b"\n\n", b'data: "usage"{\n', b"\r\n\r\n", b"x"])
