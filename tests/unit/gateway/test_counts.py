@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from llmgw.gateway.accounting import Books, Entry
+from llmgw.gateway.accounting import Books
+from llmgw.gateway.entry import Entry
 from llmgw.gateway.journal import UsageJournal
 from llmgw.gateway.meter import BOUNDS, Spread
 from llmgw.gateway.proxy.usage import Usage
