@@ -1,5 +1,6 @@
 """`llmgw ctl gateway`: let one join, see what it is, have its workers restarted."""
 
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -81,7 +82,7 @@ def restart(name: Name, dry_run: DryRun = False, output: Output = Format.TABLE) 
         say(seen.id)
     else:
         say(f"{words}: they are replaced one after the other")
-        note(f"see when each began: llmgw ctl gateway show {name}")
+        note(f"see when each began: llmgw ctl gateway show {quote(name)}")
 
 
 def _one(name: str) -> Gateway:
