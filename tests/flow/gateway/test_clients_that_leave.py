@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import time
 from functools import partial
 
 import pytest
@@ -21,20 +22,24 @@ async def client(start_gateway: StartGateway, engine: FakeEngine, connect: Conne
     return await connect(await start_gateway(table(route([engine.port]))))
 
 
-async def test_a_thousand_clients_that_leave_in_prefill_take_their_requests_with_them(
-    start_engine, start_gateway, connect
+@pytest.mark.parametrize(("number", "within"), [(200, 1.0), (1000, 10.0)])
+async def test_clients_that_leave_in_prefill_take_their_requests_with_them(
+    start_engine, start_gateway, connect, number, within
 ):
     engine = await start_engine(prefill)
     gateway = await start_gateway(table(route([engine.port])))
-    clients = [await connect(gateway) for _ in range(1000)]
+    clients = [await connect(gateway) for _ in range(number)]
     for one in clients:
         await one.send(STREAM)
-    await wait_until(lambda: engine.running == 1000)
+    await wait_until(lambda: engine.running == number)
     (way,) = gateway.front._ways.values()
-    assert way.engines[0].in_flight() == 1000
+    assert way.engines[0].in_flight() == number
+    worked = time.process_time()
     for one in clients:
         one.close()
-    await wait_until(lambda: engine.running == 0, timeout=1.0)
+    await wait_until(lambda: engine.running == 0, timeout=within)
+    # Clients and engine are in this process too, and others may have the core meanwhile.
+    assert time.process_time() - worked < 1.0
     assert way.engines[0].in_flight() == 0
     await wait_until(lambda: not engine.links, timeout=1.0)
 
