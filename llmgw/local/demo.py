@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from llmgw.base.errors import LlmgwError, TimedOut
+from llmgw.base.errors import LlmgwError, Refused, TimedOut
 from llmgw.base.places import Places, private_dir
 from llmgw.base.secrets import Secret
 from llmgw.base.units import show_bytes
@@ -26,6 +26,7 @@ from llmgw.model.shard import FAILED, READY
 NODE = "demo"
 TOKENS = 48
 READY_WITHIN = 600.0
+ROUTED_WITHIN = 10.0
 """Seconds for downloads, installation and loading together."""
 
 
@@ -187,14 +188,27 @@ def _give_up(node: dict[str, Any], replicas: list[dict[str, Any]], model: Model)
 
 def _reply(cluster: LocalCluster, served: Served, key: Secret, prompt: str) -> Answer:
     print(f"\n{prompt}", end="", flush=True)
-    return complete(
-        cluster.gateway_url,
-        key,
-        served.model.name,
-        prompt,
-        tokens=TOKENS,
-        on_text=lambda text: print(_clean(text), end="", flush=True),
-    )
+
+    def answered() -> Answer | LlmgwError | None:
+        try:
+            return complete(
+                cluster.gateway_url,
+                key,
+                served.model.name,
+                prompt,
+                tokens=TOKENS,
+                on_text=lambda text: print(_clean(text), end="", flush=True),
+            )
+        except LlmgwError as error:
+            # The gateway hears of a ready replica a moment after the control plane.
+            unrouted = isinstance(error, Refused) and ": 503 " in error.message
+            return None if unrouted else error
+
+    words = f"the gateway does not serve {served.model.name}"
+    answer: Answer | LlmgwError = cluster.wait(answered, ROUTED_WITHIN, words)
+    if isinstance(answer, LlmgwError):
+        raise answer
+    return answer
 
 
 def _clean(text: str) -> str:

@@ -269,7 +269,7 @@ def test_stopping_the_system_ends_every_engine_and_starting_it_serves_again(
     wait_for(refused, what="users are told that it is stopped")
     wait_for(lambda: not alive(pid), 20, what="the engine ends")
     assert "stopped; `llmgw start` starts it" in ctl(cluster, "status")
-    assert replicas(cluster) == []
+    wait_for(lambda: replicas(cluster) == [], 5, what="its node says that it is gone")
     llmgw(cluster, "start")
     ready(cluster, model.name)
     wait_for(user.works)

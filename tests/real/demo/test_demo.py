@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from llmgw.base.errors import Unreachable
+from llmgw.base.errors import Refused, Unreachable
 from llmgw.base.secrets import Secret
 from llmgw.local.reply import complete
 from tests.flow.tui.terminals import Terminal
@@ -101,6 +101,13 @@ def ask(told: dict[str, Any]) -> str:
     ).text
 
 
+def answers(told: dict[str, Any]) -> bool:
+    try:
+        return bool(ask(told))
+    except Refused:
+        return False
+
+
 def test_headless_tells_where_it_serves_and_ends_when_it_is_interrupted(
     headless: tuple[subprocess.Popen[str], dict[str, Any]], home: dict[str, str]
 ) -> None:
@@ -171,7 +178,8 @@ def test_the_console_of_a_demo_comes_with_an_address_a_key_and_a_command(
         printed = printed.replace(CLEAR_LINE, "\n")
         rows = dict(re.findall(r"^(gateway|API key|ask it) +(.+?)\r?$", printed, re.MULTILINE))
         gateway = rows["gateway"].removesuffix("/v1")
-        assert ask({"gateway": gateway, "key": rows["API key"], "model": "simulated"})
+        told = {"gateway": gateway, "key": rows["API key"], "model": "simulated"}
+        wait_for(lambda: answers(told), 10, what="the gateway has heard what the console shows")
         argv = shlex.split(rows["ask it"])
         assert argv[:2] == ["curl", f"{gateway}/v1/completions"]
         assert f"Authorization: Bearer {rows['API key']}" in argv
