@@ -189,26 +189,30 @@ def _give_up(node: dict[str, Any], replicas: list[dict[str, Any]], model: Model)
 def _reply(cluster: LocalCluster, served: Served, key: Secret, prompt: str) -> Answer:
     print(f"\n{prompt}", end="", flush=True)
 
-    def answered() -> Answer | LlmgwError | None:
+    def answered() -> tuple[Answer | LlmgwError] | None:
         try:
-            return complete(
-                cluster.gateway_url,
-                key,
-                served.model.name,
-                prompt,
-                tokens=TOKENS,
-                on_text=lambda text: print(_clean(text), end="", flush=True),
-            )
+            return (_ask(cluster, served, key, prompt),)
         except LlmgwError as error:
             # The gateway hears of a ready replica a moment after the control plane.
             unrouted = isinstance(error, Refused) and ": 503 " in error.message
-            return None if unrouted else error
+            return None if unrouted else (error,)
 
     words = f"the gateway does not serve {served.model.name}"
-    answer: Answer | LlmgwError = cluster.wait(answered, ROUTED_WITHIN, words)
+    (answer,) = cluster.wait(answered, ROUTED_WITHIN, words)
     if isinstance(answer, LlmgwError):
         raise answer
     return answer
+
+
+def _ask(cluster: LocalCluster, served: Served, key: Secret, prompt: str) -> Answer:
+    return complete(
+        cluster.gateway_url,
+        key,
+        served.model.name,
+        prompt,
+        tokens=TOKENS,
+        on_text=lambda text: print(_clean(text), end="", flush=True),
+    )
 
 
 def _clean(text: str) -> str:
