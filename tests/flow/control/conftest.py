@@ -1,5 +1,6 @@
 """A whole control plane on loopback with a state directory of its own; two over one store."""
 
+import asyncio
 import random
 import secrets
 from collections.abc import AsyncIterator, Callable
@@ -11,10 +12,12 @@ import pytest
 from llmgw.base.clock import SystemClock
 from llmgw.base.system import SystemFiles
 from llmgw.control.config import ServerConfig
+from llmgw.control.plane import Plane
 from llmgw.control.server import Machine, Ready, Server
 from llmgw.control.world import World
 from llmgw.store.memory import Memory
 from tests.fakes.clock import FakeClock
+from tests.fakes.planes import make_plane, running
 from tests.flow.control.heads import Head
 
 Running = AbstractAsyncContextManager[tuple[Server, Ready]]
@@ -65,3 +68,19 @@ async def heads(memory: Memory, clock: FakeClock) -> AsyncIterator[tuple[Head, H
             stack.push_async_callback(head.kill)
             await head.start()
         yield first, second
+
+
+@pytest.fixture
+def plans_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make plans where they are asked for: a thread would end in its own time."""
+
+    async def here(make: Callable[..., object], *what: object) -> object:
+        return make(*what)
+
+    monkeypatch.setattr(asyncio, "to_thread", here)
+
+
+@pytest.fixture
+async def plane(clock: FakeClock) -> AsyncIterator[Plane]:
+    async with running(make_plane(clock)) as made:
+        yield made

@@ -1,8 +1,5 @@
 """Serving as a job: a control plane and agents that fetch, until it serves or can't."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
-
 import msgspec
 import pytest
 
@@ -14,7 +11,7 @@ from llmgw.model.jobs import FAILED as JOB_FAILED
 from llmgw.model.node import INSTALLED, INSTALLING, Host, InstalledEngine, Inventory
 from llmgw.model.shard import READY
 from tests.fakes.clock import FakeClock, settle
-from tests.fakes.planes import make_plane, pass_time, running
+from tests.fakes.planes import pass_time
 from tests.fakes.scripted_agent import FakeAgent
 from tests.fakes.scripted_agent import inventory as machine
 from tests.flow.control.fetching import FETCHED, URL, Node, at, serve, step
@@ -27,20 +24,7 @@ def inventory(node: str, *, engine: str) -> Inventory:
     return msgspec.structs.replace(machine(node), engines=(seen,))
 
 
-@pytest.fixture(autouse=True)
-def _plans_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make plans where they are asked for: a thread would end in its own time."""
-
-    async def here(make: Callable[..., object], *what: object) -> object:
-        return make(*what)
-
-    monkeypatch.setattr(asyncio, "to_thread", here)
-
-
-@pytest.fixture
-async def plane(clock: FakeClock) -> AsyncIterator[Plane]:
-    async with running(make_plane(clock)) as made:
-        yield made
+pytestmark = pytest.mark.usefixtures("plans_at_once")
 
 
 async def test_a_model_is_fetched_before_it_is_in_the_catalog_and_serves_in_the_end(

@@ -1,8 +1,7 @@
 """Who follows a job, what the store is told of it, and a leader that changes meanwhile."""
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 
 import pytest
@@ -16,26 +15,12 @@ from llmgw.model.jobs import DONE, RUNNING, Job
 from llmgw.store.interface import Store
 from llmgw.store.memory import Memory
 from tests.fakes.clock import FakeClock
-from tests.fakes.planes import cpu_model, make_plane, pass_time, running
+from tests.fakes.planes import cpu_model, pass_time
 from tests.flow.control.fetching import Node, at, serve, step
 from tests.flow.control.heads import Head, until
 from tests.only import only
 
-
-@pytest.fixture(autouse=True)
-def _plans_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make plans where they are asked for: a thread would end in its own time."""
-
-    async def here(make: Callable[..., object], *what: object) -> object:
-        return make(*what)
-
-    monkeypatch.setattr(asyncio, "to_thread", here)
-
-
-@pytest.fixture
-async def plane(clock: FakeClock) -> AsyncIterator[Plane]:
-    async with running(make_plane(clock)) as made:
-        yield made
+pytestmark = pytest.mark.usefixtures("plans_at_once")
 
 
 async def test_a_follower_of_jobs_is_told_of_each_step_and_of_progress(

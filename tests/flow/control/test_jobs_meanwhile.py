@@ -1,8 +1,5 @@
 """A job that serves a model, and what people change meanwhile; how many there are."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
-
 import msgspec
 import pytest
 
@@ -14,25 +11,11 @@ from llmgw.model.jobs import CANCELLED, DONE
 from llmgw.model.jobs import FAILED as JOB_FAILED
 from llmgw.store.rules.bounds import JOBS as KEPT
 from tests.fakes.clock import FakeClock
-from tests.fakes.planes import cpu_model, make_plane, opened, pass_time, running
+from tests.fakes.planes import cpu_model, make_plane, opened, pass_time
 from tests.flow.control.fetching import FETCHED, Node, at, serve, step
 from tests.only import only
 
-
-@pytest.fixture(autouse=True)
-def _plans_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make plans where they are asked for: a thread would end in its own time."""
-
-    async def here(make: Callable[..., object], *what: object) -> object:
-        return make(*what)
-
-    monkeypatch.setattr(asyncio, "to_thread", here)
-
-
-@pytest.fixture
-async def plane(clock: FakeClock) -> AsyncIterator[Plane]:
-    async with running(make_plane(clock)) as made:
-        yield made
+pytestmark = pytest.mark.usefixtures("plans_at_once")
 
 
 async def test_a_job_on_a_stopped_cluster_waits_until_it_serves_again(
